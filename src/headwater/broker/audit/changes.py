@@ -84,7 +84,7 @@ def _tell(broker: "Broker", context: "RequestContext", request: Any, response: A
     for event, details in events:
         words = " ".join(f"{name}={value!r}" for name, value in details.items())[:_LINE_MAX]
         logger.info("event=%s principal=%r host=%s %s", event, connection.principal, connection.client_host, words)
-        broker.audit.record(event, connection.principal, connection.client_host, **details)
+        broker.audit.record_change(event, connection.principal, connection.client_host, **details)
 
 
 def _acls_created(request: Any, response: Any) -> Iterator[Event]:

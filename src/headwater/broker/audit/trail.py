@@ -2,23 +2,28 @@
 
 Events wait in a queue and are written a few times per second, to the topic's only partition: here, if this broker leads
 it, otherwise by a produce request to its leader, with the rights of the brokers' own principal. Nobody waits for it: a
-request is answered before its event is written. While the topic cannot be written, the queue keeps `QUEUE_MAX` events;
-older ones are dropped and counted, and the next event that is written says how many are missing. What waits when a
-broker is killed is lost.
+request is answered before its event is written. While the topic cannot be written, the queue keeps `QUEUE_MAX` changes
+by administrators and as many other events; older ones are dropped and counted, and the next event that is written says
+how many are missing. What waits when a broker is killed is lost.
 
-What peers say of themselves is cut, and JSON escapes it. No secret is ever an argument of `record`.
+A batch has half of the bytes that the topic takes. Where that is too much all the same (the limit was changed a moment
+ago), the next one has half as many events; an event that does not fit alone is dropped and counted.
+
+What peers say of themselves is cut, and JSON escapes what could be taken for the end of a line or an order to a
+terminal. No secret is ever an argument of `record`.
 
 Owned by the broker's loop.
 """
 
 import json
 import logging
-from collections import deque
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import BrokerId
 from headwater.base.peers import Lane, Unreachable
+from headwater.broker.audit.event_queue import Event, EventQueue
 from headwater.broker.leader_hints import leader_of
 
 if TYPE_CHECKING:
@@ -33,6 +38,8 @@ _TIMEOUT_MS: Final = 10_000
 _PRODUCE_VERSION: Final = 9
 _ACKS_ALL: Final = -1
 _NO_TOPIC_ID: Final = bytes(16)
+_TOO_LARGE: Final = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
+_UNSEEN: Final = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")  # DEL, C1, ends of lines, directions of text
 
 logger = logging.getLogger("headwater.audit")
 
@@ -41,8 +48,9 @@ class AuditTrail:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
         self._topic = (broker.config.string("headwater.audit.topic") or "").strip()
-        self._queue: deque[tuple[int, bytes, bytes]] = deque()  # time, key, value
-        self._sending: list[tuple[int, bytes, bytes]] = []  # in the batch that is being written
+        self._queue = EventQueue(QUEUE_MAX)
+        self._sending: list[Event] = []  # in the batch that is being written
+        self._batch_max = BATCH_MAX  # fewer after a batch that was too large
         self._is_due = False  # a write is under way, or comes
         self._missing = 0  # dropped since the last event that was written
         self._problem = ""  # said once
@@ -55,8 +63,15 @@ class AuditTrail:
 
     def record(self, event: str, principal: str, host: str, **details: Any) -> None:
         """`details` are texts, numbers, or lists of them."""
-        if not self._topic:
-            return
+        if self._topic:
+            self._add(event, principal, host, details, is_change=False)
+
+    def record_change(self, event: str, principal: str, host: str, **details: Any) -> None:
+        """By an administrator: other events, however many, do not push it out."""
+        if self._topic:
+            self._add(event, principal, host, details, is_change=True)
+
+    def _add(self, event: str, principal: str, host: str, details: dict[str, Any], *, is_change: bool) -> None:
         now_ms = self._broker.now_ms()
         told = {
             "time_ms": now_ms,
@@ -66,16 +81,14 @@ class AuditTrail:
             "host": host,
             **details,
         }
-        value = json.dumps({name: _cut(each) for name, each in told.items()}, separators=(",", ":"))
-        self._queue.append((now_ms, principal[:_TEXT_MAX].encode("utf-8", "replace"), value.encode()))
-        self._drop_oldest()
+        value = _json({name: _cut(each) for name, each in told.items()})
+        key = principal[:_TEXT_MAX].encode("utf-8", "replace")
+        self._count_dropped(self._queue.add(now_ms, key, value, is_change=is_change))
         self._write_later(_WRITE_AFTER_MS)
 
-    def _drop_oldest(self) -> None:
-        while len(self._queue) > QUEUE_MAX:
-            self._queue.popleft()
-            self._missing += 1
-            self.dropped += 1
+    def _count_dropped(self, count: int) -> None:
+        self._missing += count
+        self.dropped += count
 
     def _write_later(self, after_ms: int) -> None:
         if not self._is_due:
@@ -104,9 +117,9 @@ class AuditTrail:
         """Before the end: what can be written without waiting."""
         self._return()
         while self._queue and self._leader() == self._broker.broker_id:
-            waiting = len(self._queue)
+            waiting, batch_max = len(self._queue), self._batch_max
             self._append()
-            if len(self._queue) >= waiting:
+            if len(self._queue) >= waiting and self._batch_max >= batch_max:
                 return
 
     def _leader(self) -> BrokerId | None:
@@ -114,6 +127,8 @@ class AuditTrail:
         return None if leader is None else leader.leader_id
 
     def _append(self) -> None:
+        if not self._queue:
+            return
         leader = self._leader()
         if leader is None:
             self._not_written("the topic has no leader")
@@ -124,22 +139,31 @@ class AuditTrail:
             return
         try:
             self._broker.partition(self._topic, 0).append(memoryview(batch), self._broker.now_ms())
-        except (KafkaError, OSError) as problem:
+        except KafkaError as problem:
+            self._refused(problem.code, str(problem))
+        except OSError as problem:
             self._not_written(str(problem))
         else:
             self._is_written()
+
+    def _bytes_max(self) -> int:
+        """Of a batch: half of what the topic takes."""
+        image = self._broker.image
+        topic = image.topics[image.ids_by_name[self._topic]]
+        values = self._broker.config.topic_values(topic.config)
+        sizes = [values[name] for name in ("max.message.bytes", "segment.bytes")]
+        return min(size for size in sizes if isinstance(size, int)) // 2
 
     def _batch(self) -> bytearray:
         from headwater.records.builder import build_batch
         from headwater.records.record import Record
 
-        self._sending = [self._queue.popleft() for _ in range(min(len(self._queue), BATCH_MAX))]
-        told = self._sending
+        self._sending = self._queue.take(self._batch_max, self._bytes_max())
+        told = [(event.time_ms, event.key, event.value) for event in self._sending]
         if self._missing:
             first_ms = told[0][0]
             lost = {"time_ms": first_ms, "broker": self._broker.broker_id, "event": "events-lost"}
-            text = json.dumps({**lost, "count": self._missing}, separators=(",", ":"))
-            told = [(first_ms, b"", text.encode()), *told]
+            told.insert(0, (first_ms, b"", _json({**lost, "count": self._missing})))
         return bytearray(build_batch([Record(at, *each) for at, each in enumerate(told)]))
 
     def _send(self, leader: BrokerId, batch: bytes) -> None:
@@ -152,9 +176,12 @@ class AuditTrail:
 
         def answered(response: Any, problem: Unreachable | None) -> None:
             self._is_due = False
-            code = 0 if problem is not None else response.responses[0].partition_responses[0].error_code
-            if problem is not None or code:
-                self._not_written(str(problem) if problem is not None else ErrorCode(code).name)
+            if problem is not None:
+                self._not_written(str(problem))
+                return
+            code = response.responses[0].partition_responses[0].error_code
+            if code:
+                self._refused(ErrorCode(code), ErrorCode(code).name)
             else:
                 self._is_written()
 
@@ -165,11 +192,28 @@ class AuditTrail:
         self.written += len(self._sending)
         self._sending = []
         self._missing = 0
+        self._batch_max = BATCH_MAX
         if self._problem:
             logger.info("event=audit-topic-written topic=%r", self._topic)
             self._problem = ""
         if self._queue:
             self._write_later(0)
+
+    def _refused(self, code: ErrorCode, why: str) -> None:
+        if code not in _TOO_LARGE:
+            self._not_written(why)
+        elif len(self._sending) > 1:
+            self._batch_max = len(self._sending) // 2
+            self._return()
+            self._write_later(0)
+        else:
+            self._count_dropped(len(self._sending))
+            self._sending = []
+            if why != self._problem:
+                self._problem = why
+                logger.warning("event=audit-event-dropped topic=%r reason=%r", self._topic, why)
+            if self._queue:
+                self._write_later(0)
 
     def _not_written(self, why: str) -> None:
         """They are tried again: where only the answer was lost, events stand in the topic twice."""
@@ -180,9 +224,14 @@ class AuditTrail:
         self._write_later(_TRY_AGAIN_MS)
 
     def _return(self) -> None:
-        self._queue.extendleft(reversed(self._sending))
-        self._sending = []
-        self._drop_oldest()
+        sending, self._sending = self._sending, []
+        self._count_dropped(self._queue.give_back(sending))
+
+
+def _json(told: dict[str, Any]) -> bytes:
+    """UTF-8, in which names of any language are short; halves of surrogate pairs, which it has not, are replaced."""
+    text = json.dumps(told, separators=(",", ":"), ensure_ascii=False)
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode("utf-8", "replace")
 
 
 def _cut(value: Any) -> Any:

@@ -69,6 +69,8 @@ class ListenerSecurity:
         self.counts = LoginCounts()
         self._failed_lines = LineLimit()
         self._evicted_lines = LineLimit()  # its own: a flood of connections must not hide who tries passwords
+        self._unsecured_events = LineLimit()
+        self._anonymous_events = LineLimit()
         self._mechanisms: Mechanisms | None = None
         self._pending: dict[SecureConnection, None] = {}  # the oldest first
         self._pending_by_host: Counter[str] = Counter()  # no host with 0
@@ -158,14 +160,17 @@ class ListenerSecurity:
             context.principal,
         )
 
-    def login_failed(self, context: ConnectionContext, mechanism: str, why: str, *, is_again: bool = False) -> None:
+    def login_failed(
+        self, context: ConnectionContext, mechanism: str, why: str, *, is_again: bool = False
+    ) -> int | None:
+        """How many were left out before this one; None if this one is left out too, here and in the audit topic."""
         if is_again:
             self.counts.again_failed += 1
         else:
             self.counts.failed += 1
         unsaid = self._failed_lines.take(self._loop.turn_ns)
         if unsaid is None:
-            return
+            return None
         logger.warning(
             "event=login-failed peer=%s:%d listener=%s mechanism=%s reason=%r unsaid=%d",
             context.client_host,
@@ -175,6 +180,16 @@ class ListenerSecurity:
             why,
             unsaid,
         )
+        return unsaid
+
+    def not_secured(self) -> int | None:
+        """A TLS handshake failed: what the audit topic hears of it, as of a login that fails."""
+        self.counts.failed += 1
+        return self._unsecured_events.take(self._loop.turn_ns)
+
+    def anonymous(self) -> int | None:
+        """Somebody who need not show who it is has come: anybody may, as often as it likes."""
+        return self._anonymous_events.take(self._loop.turn_ns)
 
     def evicted(self, context: ConnectionContext, why: str) -> None:
         unsaid = self._evicted_lines.take(self._loop.turn_ns)

@@ -27,6 +27,7 @@ from headwater.server.connection import Connection
 from headwater.server.dispatch import Begun
 from headwater.server.quick_handlers import quick_handlers_for
 from headwater.server.security.handshakes import Step
+from headwater.server.security.listener_security import ANONYMOUS
 from headwater.server.security.login import FOR_EVER, Login, Refusal, State
 from headwater.server.security.tls_outbox import TlsOutbox
 from headwater.wire.headers import decode_request_header
@@ -138,7 +139,7 @@ class SecureConnection(Connection):
         self._drain()
 
     def _not_secured(self, problem: Exception) -> None:
-        self._security.counts.failed += 1
+        unsaid = self._security.not_secured()
         if not isinstance(problem, OSError):  # an error of ours; those of OpenSSL are OSErrors
             raise problem
         reason = problem.reason if isinstance(problem, ssl.SSLError) else problem.strerror
@@ -148,7 +149,7 @@ class SecureConnection(Connection):
             why = "this is not TLS; the listener wants it (is security.protocol of the client SSL or SASL_SSL?)"
         else:
             why = f"no TLS handshake ({reason or problem})"
-        self._audit("login-failed", mechanism="TLS", reason=why)
+        self._audit("login-failed", unsaid, mechanism="TLS", reason=why)
         self._server.refuse(self, why)
 
     def _drain(self) -> None:
@@ -278,11 +279,16 @@ class SecureConnection(Connection):
         self.choose_ways()
         if is_first:
             self._security.logged_in(self.context, by)
-            self._audit("login", mechanism=by)
+            self._audit("login", self._security.anonymous() if user == ANONYMOUS else 0, mechanism=by)
         else:
             self._security.counts.logged_in_again += 1
 
-    def _audit(self, event: str, **details: str) -> None:
+    def _audit(self, event: str, unsaid: int | None, **details: Any) -> None:
+        """`unsaid`: how many such events were left out before; None where this one is to be left out, too."""
+        if unsaid is None:
+            return
+        if unsaid:
+            details["unsaid"] = unsaid
         context = self.context
         self._broker.audit.record(event, context.principal, context.client_host, listener=context.listener, **details)
 
@@ -291,8 +297,8 @@ class SecureConnection(Connection):
     def _refuse(self, why: str, chunks: list[Any] | None) -> None:
         """Nothing more is read; the answer goes out later, and then the connection ends."""
         mechanism = self._login.mechanism if self._login is not None else ""
-        self._security.login_failed(self.context, mechanism, why, is_again=self._open_until_ns > 0)
-        self._audit("login-failed", mechanism=mechanism, reason=why)
+        unsaid = self._security.login_failed(self.context, mechanism, why, is_again=self._open_until_ns > 0)
+        self._audit("login-failed", unsaid, mechanism=mechanism, reason=why)
         self._is_refused = True
         self._open_until_ns = 0
         self._timer.cancel()

@@ -8,7 +8,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import pytest
 
 from compat.support.certificates import Authority
 from headwater.base.security.tls_socket import TlsSocket
+from headwater.server.line_limit import LineLimit
 from headwater.server.node import Node
 from headwater.server.security import listener_security
 from headwater.server.security.handshakes import Handshakes, Step, Turns, threads_for
@@ -330,3 +331,53 @@ def test_what_is_no_tls_is_told_and_counted(secured: Node, caplog: pytest.LogCap
         counts = secured.server.securities["SSL"].counts
         assert secured.loop.run_until(lambda: counts.failed == 1, WAIT_MS)
     assert "this is HTTP without TLS" in caplog.text
+
+
+class Told:
+    """What the audit trail hears, and how many events were left out before each."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, node: Node) -> None:
+        self.events: list[tuple[str, int]] = []
+        monkeypatch.setattr(node.broker.audit, "record", self._record)
+
+    def _record(self, event: str, _principal: str, _host: str, **details: Any) -> None:
+        self.events.append((event, details.get("unsaid", 0)))
+
+
+def limit(lines: LineLimit, left: int) -> None:
+    lines._since_ns = 10**18  # later than any turn of the loop: the limit's second does not end by itself
+    lines._left = left
+
+
+def test_handshakes_that_fail_are_told_in_the_audit_topic_up_to_a_limit(
+    secured: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = Told(monkeypatch, secured)
+    security = secured.server.securities["SSL"]
+    limit(security._unsecured_events, 2)
+    for number in range(1, 7):
+        if number == 6:
+            limit(security._unsecured_events, 1)
+        with socket.create_connection(("127.0.0.1", port_of(secured)), timeout=WAIT_S) as visitor:
+            visitor.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            assert secured.loop.run_until(lambda count=number: security.counts.failed == count, WAIT_MS)
+    assert told.events == [("login-failed", 0), ("login-failed", 0), ("login-failed", 3)]
+
+
+def test_who_comes_without_a_name_is_told_in_the_audit_topic_up_to_a_limit(
+    secured: Node, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = Told(monkeypatch, secured)
+    security = secured.server.securities["SSL"]
+    limit(security._anonymous_events, 1)
+    with ExitStack() as stack:
+        clients = [connect_by_tls(stack, secured, authority) for _ in range(3)]
+
+        def all_shaken() -> bool:
+            for client in clients:
+                with suppress(ssl.SSLWantReadError):
+                    client.do_handshake()
+            return security.counts.logged_in == 3
+
+        assert secured.loop.run_until(all_shaken, WAIT_MS)
+    assert told.events == [("login", 0)]

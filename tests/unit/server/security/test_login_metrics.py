@@ -66,6 +66,29 @@ def test_logins_are_counted_and_told(make_node: Callable[..., Node]) -> None:
     assert figures(node)["headwater_audit_events_written_total"] == 3
 
 
+def test_strangers_do_not_fill_the_audit_topic(make_node: Callable[..., Node]) -> None:
+    """At most so many failed logins a second, and the next one that is told says how many were not."""
+    node = make_node(**SETTINGS)
+    security = node.server.securities["SASL_PLAINTEXT"]
+    monotonic_ns = 10**18  # later than any turn of the loop: the limit's second does not end by itself
+    security._failed_lines._since_ns = monotonic_ns
+    security._failed_lines._left = 2
+
+    def fail() -> None:
+        visitor = Visitor(node)
+        visitor.handshake()
+        visitor.authenticate(b"\0alice\0wrong")
+        visitor.socket.close()
+
+    for _ in range(5):
+        fail()
+    security._failed_lines._left = 1
+    fail()
+    assert security.counts.failed == 6
+    assert node.loop.run_until(lambda: node.broker.audit.written == 3, WAIT_MS)
+    assert [event.get("unsaid") for event in audited(node)] == [None, None, 3]
+
+
 @pytest.mark.parametrize("name", ['al"ice', "new\nline", "back\\slash", "nul\0", "\ud800", "x" * 5000])
 def test_labels_are_one_line_whatever_clients_are_called(name: str) -> None:
     shown = label(name)
