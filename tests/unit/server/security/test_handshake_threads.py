@@ -9,6 +9,7 @@ import ssl
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -349,6 +350,10 @@ def limit(lines: LineLimit, left: int) -> None:
     lines._left = left
 
 
+def has_failed(security: listener_security.ListenerSecurity, count: int) -> bool:
+    return security.counts.failed == count
+
+
 def test_handshakes_that_fail_are_told_in_the_audit_topic_up_to_a_limit(
     secured: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -360,7 +365,7 @@ def test_handshakes_that_fail_are_told_in_the_audit_topic_up_to_a_limit(
             limit(security._unsecured_events, 1)
         with socket.create_connection(("127.0.0.1", port_of(secured)), timeout=WAIT_S) as visitor:
             visitor.sendall(b"GET / HTTP/1.1\r\n\r\n")
-            assert secured.loop.run_until(lambda count=number: security.counts.failed == count, WAIT_MS)
+            assert secured.loop.run_until(partial(has_failed, security, number), WAIT_MS)
     assert told.events == [("login-failed", 0), ("login-failed", 0), ("login-failed", 3)]
 
 
