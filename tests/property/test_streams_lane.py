@@ -33,6 +33,8 @@ TOPICS = ("in", "other")
 def _touchy(value: str) -> str:
     if value == "bad":
         raise ValueError("a bad value")
+    if value == "stop":
+        raise StopIteration  # as `next` of an empty iterator does
     return value + "!"
 
 
@@ -92,6 +94,10 @@ def _hopping(app: App) -> None:
 
 def _table_join(app: App) -> None:
     app.stream("in").join(app.table("other", store="rows"), lambda left, right: f"{left}/{right}").to("out")
+
+
+def _touchy_table_join(app: App) -> None:
+    app.stream("in").join(app.table("other", store="rows"), lambda left, right: _touchy(left) + right).to("out")
 
 
 def _left_table_join(app: App) -> None:
@@ -200,7 +206,7 @@ def _vectorized_behind(app: App) -> None:
     seen.select_key(lambda key, value: value).filter(_ordinary).to("more")
 
 
-TOPOLOGIES = [_vectorized, _vectorized_columns, _vectorized_join, _vectorized_behind, _count, _count_twice, _count_twice_to_one_topic, _windowed_and_shown, _windowed_by_minutes, _reduce_to_nothing, _aggregate_json, _windowed, _hopping, _table_join, _left_table_join, _bytes_table_join, _mapped, _mapped_with_its_key, _mapped_to_what_changes, _filtered, _stream_join, _branches, _table_alone]  # fmt: skip
+TOPOLOGIES = [_vectorized, _vectorized_columns, _vectorized_join, _vectorized_behind, _count, _count_twice, _count_twice_to_one_topic, _windowed_and_shown, _windowed_by_minutes, _reduce_to_nothing, _aggregate_json, _windowed, _hopping, _table_join, _touchy_table_join, _left_table_join, _bytes_table_join, _mapped, _mapped_with_its_key, _mapped_to_what_changes, _filtered, _stream_join, _branches, _table_alone]  # fmt: skip
 
 
 class Twin:
@@ -268,7 +274,7 @@ def _chunk(dice: random.Random, topic: str, offset: int, now: int, poison: bool)
     if dice.random() < 0.5:
         keys[dice.randrange(size)] = values[dice.randrange(size)] = None
     if poison and dice.random() < 0.5:
-        values[dice.randrange(size)] = dice.choice((b"bad", b"\xff"))
+        values[dice.randrange(size)] = dice.choice((b"bad", b"stop", b"\xff"))
     headers = [(("h", b"1"),)] * size if dice.random() < 0.1 else None
     return Chunk(topic, 0, list(range(offset, offset + size)), times, keys, values, headers)
 
@@ -448,6 +454,91 @@ def test_values_of_another_type_than_the_topics_fail_as_the_nodes_do() -> None:
 
     for policy in ("fail", "skip", "dead_letter"):
         _compare(build, policy, 12)
+
+
+def test_a_stop_iteration_of_a_function_is_its_failure_and_not_the_end_of_the_run() -> None:
+    """Behind it all records went unfiltered, or none."""
+
+    def build_filter(app: App) -> None:
+        app.stream("in").filter(lambda value: next(iter([value] * (value != "z")))).to("out")
+
+    for build in (_mapped, _mapped_with_its_key, _filtered, build_filter, _touchy_table_join):
+        twin = Twin(build, "skip")
+        if ("other", 0) in twin.task.group.queues:
+            table = Chunk("other", 0, [0], [1], [b"k"], [b"row"])
+            twin.process(lambda task, table=table: task.add_columns(table), drain=True)  # type: ignore[misc]
+        bad = b"z" if build is build_filter else b"stop"
+        chunk = Chunk("in", 0, [0, 1, 2], [5] * 3, [b"k"] * 3, [b"a" if build is not _filtered else b"b", bad, b"bcd"])
+        twin.process(lambda task, chunk=chunk: task.add_columns(chunk), drain=True)  # type: ignore[misc]
+        assert len(twin.told["out"]) == 2, build.__name__
+        assert sum(twin.dropped.values()) == 1, build.__name__
+
+
+def test_a_row_whose_value_reads_as_none_is_a_row() -> None:
+    """A restore from the table's own topic brings JSON's null into the store."""
+
+    def build(app: App) -> None:
+        app.stream("in").join(app.table("other", store="rows", value="json"), lambda left, right: f"{left}/{right}").to("out")  # fmt: skip
+
+    quick, plain = Twin(build, "fail"), Twin(build, "fail")
+    chunk = Chunk("in", 0, [0, 1], [5, 6], [b"k", b"missing"], [b"a", b"b"])
+    records = list(chunk.records())
+    for twin in (quick, plain):
+        rows: Any = twin.task.byte_stores["rows"]
+        rows.put(b"k", bytes(8) + b"null")
+    quick.process(lambda task: task.add_columns(chunk), drain=True)
+    plain.process(lambda task: task.add("in", records), drain=True)
+    assert quick.task._lane is not None
+    assert quick.task._lane.compiled.chains[0] is not None
+    assert [record.value for record in quick.told["out"]] == [b"a/None"]
+    assert quick.everything() == plain.everything()
+
+
+class _Bytes(bytes):
+    """Of a serde that marks what it has written."""
+
+
+class _OwnSerde:
+    def __init__(self, kind: Callable[[bytes], Any], left_out: int = 0) -> None:
+        self.name, self._kind, self._left_out = "own", kind, left_out
+
+    def serialize(self, value: str) -> Any:
+        return self._kind(value.encode())
+
+    def deserialize(self, data: bytes) -> str:
+        return data.decode()
+
+    def serialize_all(self, values: list[Any]) -> list[Any]:
+        return [None if value is None else self.serialize(value) for value in values[self._left_out :]]
+
+
+@pytest.mark.parametrize("kind", [bytearray, _Bytes])
+def test_a_function_is_called_once_though_a_serde_gives_another_kind_of_bytes(kind: Callable[[bytes], Any]) -> None:
+    calls: list[str] = []
+
+    def seen(value: str) -> str:
+        calls.append(value)
+        return value
+
+    def build(app: App) -> None:
+        app.stream("in").map_values(seen).to("out", value=_OwnSerde(kind))
+
+    twin = Twin(build, "fail")
+    chunk = Chunk("in", 0, list(range(99)), [5] * 99, [b"k"] * 99, [b"a"] * 99)
+    twin.process(lambda task: task.add_columns(chunk), drain=True)
+    assert [bytes(record.value or b"") for record in twin.told["out"]] == [b"a"] * 99
+    assert len(calls) == 99
+
+
+def test_a_serde_that_leaves_values_of_a_column_out_loses_no_record() -> None:
+    def build(app: App) -> None:
+        app.stream("in").map_values(lambda value: value).to("out", value=_OwnSerde(bytes, left_out=1))
+
+    for size in (2, 99):
+        twin = Twin(build, "fail")
+        chunk = Chunk("in", 0, list(range(size)), [5] * size, [b"k"] * size, [b"a"] * size)
+        twin.process(lambda task, chunk=chunk: task.add_columns(chunk), drain=True)  # type: ignore[misc]
+        assert [record.value for record in twin.told["out"]] == [b"a"] * size, "the nodes write them one by one"
 
 
 def test_a_topic_gets_values_as_bytes_and_as_objects() -> None:

@@ -87,9 +87,9 @@ class HostedApplication:
     def answer(self, message: messages.Message) -> None:
         if isinstance(message, messages.NewMember):
             with self._changed:
-                self._member, lead = message, self._lead
-            if lead is not None:
-                lead.member_changed(message.generation, message.member_id)
+                self._member = message
+                if self._lead is not None:
+                    self._lead.member_changed(message.generation, message.member_id)
         elif isinstance(message, messages.Producer | messages.OffsetsCommitted) and self._lead is not None:
             self._lead.answer(message)
 
@@ -168,10 +168,10 @@ class HostedApplication:
 
     def _make_lead(self, admin: Admin) -> RemoteLead:
         lead = RemoteLead(self._introduced, admin, self._send)
-        with self._changed:
+        with self._changed:  # until the lead knows it: else an older member could be told after a newer one
             self._lead, member = lead, self._member
-        if member is not None:
-            lead.member_changed(member.generation, member.member_id)
+            if member is not None:
+                lead.member_changed(member.generation, member.member_id)
         return lead
 
     def _serve(self, program: Program, lead: RemoteLead, directory: Path) -> None:

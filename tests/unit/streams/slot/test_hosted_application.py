@@ -6,6 +6,7 @@ import base64
 import pickle
 import queue
 import socket
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -155,3 +156,35 @@ def test_what_does_not_pass_is_told_at_once() -> None:
 def test_a_slot_that_is_to_stop_does_not_wait_for_brokers() -> None:
     Fate.troubles = [TimeoutError("nobody answers")] * 1_000_000
     assert Hosted().stop() == messages.GaveUp("app")
+
+
+def test_a_member_is_told_to_the_lead_before_a_newer_one_can_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the older one could be told last, and stay."""
+    asked, told, others = threading.Event(), [], []
+
+    class Lead(hosted_application.RemoteLead):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            assert asked.wait(PATIENCE_S)
+
+        def member_changed(self, generation: int, member_id: str) -> None:
+            def come() -> None:
+                if lock.acquire(blocking=False):
+                    others.append(generation)
+                    lock.release()
+
+            lock = hosted.application._changed
+            other = threading.Thread(target=come)
+            other.start()
+            other.join()
+            told.append(generation)
+            super().member_changed(generation, member_id)
+
+    monkeypatch.setattr(hosted_application, "RemoteLead", Lead)
+    hosted = Hosted()
+    hosted.application.answer(messages.NewMember("app", 2, "me"))  # before there is a lead
+    asked.set()
+    hosted.get_ready()
+    hosted.application.answer(messages.NewMember("app", 3, "me"))
+    assert (told, others) == ([2, 3], [])
+    assert hosted.stop() == messages.Released("app")

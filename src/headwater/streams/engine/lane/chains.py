@@ -7,13 +7,13 @@ records are in between, which may change what a join finds, the lane's function 
 the property test of the lane compares.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import compress
 from operator import add
 from typing import TYPE_CHECKING, Any
 
-from headwater.streams.engine.lane.topic_results import TopicResults
+from headwater.streams.engine.lane.topic_results import TopicResults, check_lengths
 from headwater.streams.engine.pass_through import PassThrough
 from headwater.streams.engine.processor import Processor
 from headwater.streams.engine.sink import Sink
@@ -58,29 +58,41 @@ class Batch:
 Step = Callable[[Batch], None]
 
 
-def _mapping(function: Callable[..., Any], alone: str) -> Callable[[list[Any], Iterable[Any]], Iterable[Any]]:
+Call = Callable[..., list[Any]]
+
+
+def _calls(function: Callable[..., Any], alone: str) -> Call:
     """Calls a function of key and other columns for each record; under the name `alone` it has one that takes no key."""
     short = getattr(function, alone, None)
     if short is not None:
-        return lambda keys, *columns: map(short, *columns)  # noqa: ARG005
-    return lambda keys, *columns: map(function, keys, *columns)
+        return lambda keys, *columns: _results_of(short, *columns)  # noqa: ARG005
+    return lambda keys, *columns: _results_of(function, keys, *columns)
+
+
+def _results_of(function: Callable[..., Any], first: list[Any], *more: list[Any]) -> list[Any]:
+    """No `map`: it takes a StopIteration of the function for the end of the column, and the rest would be lost."""
+    if not more:
+        return [function(cell) for cell in first]
+    if len(more) == 1:
+        return [function(one, other) for one, other in zip(first, more[0], strict=True)]
+    return [function(*cells) for cells in zip(first, *more, strict=True)]
 
 
 class MapStep:
     def __init__(self, node: StreamMapValues) -> None:
-        self._map = _mapping(node.mapper, "of_value")
+        self._call = _calls(node.mapper, "of_value")
 
     def __call__(self, batch: Batch) -> None:
-        batch.values = list(self._map(batch.keys, batch.values))
+        batch.values = self._call(batch.keys, batch.values)
 
 
 class FilterStep:
     def __init__(self, node: StreamFilter) -> None:
-        self._map = _mapping(node.predicate, "of_value")
+        self._call = _calls(node.predicate, "of_value")
         self._negated = node.negated
 
     def __call__(self, batch: Batch) -> None:
-        kept = [bool(found) != self._negated for found in self._map(batch.keys, batch.values)]
+        kept = [bool(found) != self._negated for found in self._call(batch.keys, batch.values)]
         if not all(kept):
             batch.keep(kept)
 
@@ -89,7 +101,7 @@ class JoinStep:
     """Rows are found for all records, then they are joined: nothing changes the table meanwhile."""
 
     def __init__(self, node: StreamTableJoin, store: KeyValues, value: Serde, decode: Decode) -> None:
-        self._map: Callable[..., Iterable[Any]] = _mapping(node.joiner, "of_values")
+        self._call = _calls(node.joiner, "of_values")
         self._rows, self._left = store.rows, node.left
         self._native = native = native_cells()
         self._has_none: Callable[[list[Any]], bool] = _has_none if native is None else native.has_none
@@ -104,19 +116,20 @@ class JoinStep:
             batch.keep(whole)
         found = self._find(batch.raw_keys)
         if not self._left and self._has_none(found):
-            met = [value is not None for value in found]
+            met = [row is not None for row in found]
             found = list(compress(found, met))
             batch.keep(met)
-        batch.values = list(self._map(batch.keys, batch.values, found))
+        rows = found if self._texts else self._decode(found)
+        batch.values = self._call(batch.keys, batch.values, rows)
 
     def _find(self, keys: Cells) -> list[Any]:
+        """The value of each row, None where there is no row; as bytes, which may stand for None, unless they are texts."""
         rows, native = self._rows, self._native
         if native is None:
             listed = [None if key is None else rows.get(key) for key in keys]
-            return self._decode([None if row is None else row[8:] for row in listed])
+            return [None if row is None else row[8:] for row in listed]
         layers, end = rows.layers()
-        found = native.find_values(keys, layers, end, rows.get, self._texts)
-        return found if self._texts else self._decode(found)
+        return native.find_values(keys, layers, end, rows.get, self._texts)
 
 
 def _has_none(values: list[Any]) -> bool:
@@ -141,6 +154,7 @@ class StreamChain:
             self._read_values(values),
             times,
         )
+        check_lengths(batch.keys, batch.values, times)
         for step in self._steps:
             step(batch)
         prepared = self._results.prepare(batch.raw_keys, batch.values, batch.times)

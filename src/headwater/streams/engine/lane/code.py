@@ -121,10 +121,10 @@ class Code:
     def _loop(self, columns: list[dict[str, str]]) -> list[str]:
         if len(columns) == 1:
             ((names, lists),) = [(", ".join(each), ", ".join(each.values())) for each in columns]
-            return [f"    for {names} in zip({lists}):", *self._sources[0], "        pass"]
+            return [f"    for {names} in zip({lists}, strict=True):", *self._sources[0], "        pass"]
         text = []
         for number, each in enumerate(columns):
-            text.append(f"    in_next_{number} = zip({', '.join(each.values())}).__next__")
+            text.append(f"    in_next_{number} = zip({', '.join(each.values())}, strict=True).__next__")
         text.append("    for in_source in order:")
         for number, each in enumerate(columns):
             text.append(f"        {'el' if number else ''}if in_source == {number}:")

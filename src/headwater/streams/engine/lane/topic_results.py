@@ -5,7 +5,7 @@ pack is a table of its own for the producer. Owned by one lane; the columns are 
 """
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from typing import TYPE_CHECKING, Any, Final
 
 from headwater.streams.engine.columns import PackedRows
@@ -34,6 +34,7 @@ class TopicResults:
     def prepare(self, keys: Cells, values: list[Any], times: list[int], places: list[int] | None = None) -> Prepared:
         """Values as bytes, or all of it packed; then the values mean nothing any more."""
         native = self._native
+        check_lengths(keys, values, times, times if places is None else places)
         if native is None or not self._is_packed(len(keys)) or native.has_none(keys):
             return self._encoded(values), None
         column = self._packed(native, values) if self.serde is TEXT else None
@@ -41,9 +42,11 @@ class TopicResults:
             values = self._encoded(values)
             if native.has_none(values):
                 return values, None
-            column = native.pack_cells(values)
-        value_offsets, data = column
-        key_offsets, key_data = native.pack_cells(keys)  # type: ignore[arg-type]
+        try:
+            value_offsets, data = native.pack_cells(values) if column is None else column
+            key_offsets, key_data = native.pack_cells(keys)  # type: ignore[arg-type]
+        except TypeError:  # a serde gives a bytearray, or a kind of bytes of its own
+            return self._encoded(values) if column is not None else values, None
         placed = None if places is None else array("i", places).tobytes()
         stamps = array("q", times).tobytes()
         return values, PackedRows(len(keys), key_offsets, key_data, data, stamps, placed, value_offsets)
@@ -59,7 +62,11 @@ class TopicResults:
             return None
 
     def _encoded(self, values: list[Any]) -> list[Any]:
-        return values if self.serde is None else encode_all(self.serde)(values)
+        if self.serde is None:
+            return values
+        encoded = encode_all(self.serde)(values)
+        check_lengths(values, encoded)
+        return encoded
 
     def give(self, keys: Cells, prepared: Prepared, times: list[int], places: list[int] | None = None) -> None:
         values, packed = prepared
@@ -72,6 +79,12 @@ class TopicResults:
         columns.timestamps += times
         if places is not None and columns.partitions is not None:
             columns.partitions += places
+
+
+def check_lengths(*columns: Sized) -> None:
+    """Whatever made them has left nothing out: neither a function of the user nor a serde of his own."""
+    if len({len(column) for column in columns}) > 1:
+        raise ValueError(f"columns of one run have {', '.join(str(len(column)) for column in columns)} cells")
 
 
 def encode_all(serde: Serde) -> Callable[[list[Any]], list[bytes | None]]:
