@@ -10,6 +10,7 @@ import asyncio
 import inspect
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -29,7 +30,7 @@ from headwater.client.consumer.membership.port import Departure, RebalanceEvent
 from headwater.client.consumer.positions import OffsetAndMetadata
 from headwater.client.consumer.record import ConsumerRecord
 from headwater.client.reactor.aio import AioEngine
-from headwater.client.serialization.lookups import LookupDeferred, answered, without_waiting
+from headwater.client.serialization.lookups import Answers, LookupDeferred, Lookups, without_waiting
 from headwater.client.session import Session
 from headwater.client.settings.common import network, session_settings
 from headwater.client.types import OffsetAt, Partition, Topic
@@ -58,6 +59,7 @@ class AsyncConsumer(ConsumerFace):
         self._wait = min(_WAIT, known.raw.number("max.poll.interval.ms") / 3000)
         self._polling = False
         self._rebalancing: asyncio.Task[None] | None = None  # goes on though the poll that began it was cancelled
+        self._lookups = Lookups()
         self._closed = False
 
     # What to read
@@ -90,7 +92,7 @@ class AsyncConsumer(ConsumerFace):
         decode = decode if schema is None else {**(decode or {}), "value": schema}
         taker = ArrowTaker(self._core, self._engine.submit, max_records, max_bytes, decode)
         await self._poll(taker.take, timeout)
-        return await answered(taker.batch)
+        return await self._lookups.answered(taker.batch)
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
         """Record by record, for ever. `commit` within commits what the iteration has given, not what it holds ready."""
@@ -203,11 +205,13 @@ class AsyncConsumer(ConsumerFace):
 
     async def _turn(self, begin: Callable[[Callable[[], Any]], Turn], take: Callable[[], Any]) -> Turn:
         """A schema that a deserializer needs is asked for by a thread, while the loop goes on."""
-        try:
-            return self._engine.submit(lambda: begin(lambda: without_waiting(take)))
-        except LookupDeferred as needed:
-            await asyncio.to_thread(needed.answer)
-            return await self._turn(self._core.turn, take)
+        answers: Answers = {}
+        while True:
+            try:
+                return self._engine.submit(partial(begin, lambda: without_waiting(take, answers)))
+            except LookupDeferred as needed:
+                answers[needed.key] = await self._lookups.outcome(needed)
+                begin = self._core.turn
 
     async def _rebalanced(self) -> None:
         """A listener that was begun is heard out: cut short, its partitions would be read, or given away, without

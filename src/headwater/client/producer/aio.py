@@ -5,11 +5,13 @@
         print(await delivery)                                                # where it went
 
 Made and used within one loop. It begins with the first call, so it may be made before the loop runs.
+Records of one topic are appended in the order of the calls to `send`, whatever these have to wait for.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from time import time_ns
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -22,8 +24,9 @@ from headwater.client.producer.face import Intake, record_fields
 from headwater.client.producer.queues import TopicQueues
 from headwater.client.producer.transaction_manager import OpenTransaction, TransactionManager
 from headwater.client.producer.types import ProducerRecord, TransactionFailed
+from headwater.client.producer.waiting_sends import Place, WaitingSends
 from headwater.client.reactor.aio import AioEngine
-from headwater.client.serialization.lookups import answered
+from headwater.client.serialization.lookups import LookupDeferred, Lookups, without_waiting
 from headwater.client.session import Session
 from headwater.client.settings.common import network, session_settings
 from headwater.client.settings.producer import read_producer_settings
@@ -45,6 +48,8 @@ class AsyncProducer:
         self._core: ProducerCore
         self._intake: Intake
         self._topics: dict[str, TopicQueues] = {}
+        self._waiting = WaitingSends()
+        self._lookups = Lookups()
         self._finished = False
 
     async def __aenter__(self) -> "AsyncProducer":
@@ -74,17 +79,18 @@ class AsyncProducer:
             topic, value, rest = record_fields(topic)
             return await self.send(topic, value, on_delivery=on_delivery, **rest)
         queues = self._topics.get(topic)
-        if queues is None:
-            engine = self._begin()
-            queues = await engine.run(self._core.topic(topic))
-        core = self._core
         delivery = None
-        if partition is None and core.plain:  # the short way, as in `Producer.send`
-            now_ms = time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
+        if queues is not None and partition is None and self._core.plain and topic not in self._waiting.lines:
+            now_ms = time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms  # the short way, as in `Producer`
             with suppress(TypeError, AttributeError, ValueError):
-                delivery = core.accumulator.append(queues, None, now_ms, key, value, headers, on_delivery)
+                delivery = self._core.accumulator.append(queues, None, now_ms, key, value, headers, on_delivery)
         if delivery is None:
-            delivery = await self._put(queues, value, key, partition, headers, timestamp_ms, on_delivery)
+
+            def put(queues: TopicQueues) -> Delivery | None:
+                return self._intake.put(queues, value, key, partition, headers, timestamp_ms, on_delivery)
+
+            delivery = await self._put(topic, put)
+        core = self._core
         if core.accumulator.closed:
             self._begin().submit(core.sender.wake)
             await asyncio.sleep(0)
@@ -92,24 +98,44 @@ class AsyncProducer:
             self._begin().submit(core.sender.wake)
         return delivery
 
-    async def _put(
-        self,
-        queues: TopicQueues,
-        value: Any,
-        key: Any,
-        partition: int | None,
-        headers: Any,
-        timestamp_ms: int | None,
-        on_delivery: Callback | None,
-    ) -> Delivery:
+    async def _put(self, topic: str, put: Callable[[TopicQueues], Delivery | None]) -> Delivery:
+        """Appends by `put`, which gives None where there is no room: at once if it can and nobody waits, in turn
+        otherwise.
+        """
         engine = self._begin()
-        while True:
-            delivery = await answered(
-                lambda: self._intake.put(queues, value, key, partition, headers, timestamp_ms, on_delivery)
-            )
-            if delivery is not None:
-                return delivery
+        queues = self._topics.get(topic)
+        if queues is not None and topic not in self._waiting.lines:
+            with suppress(LookupDeferred):
+                delivery = without_waiting(partial(put, queues), {})
+                if delivery is not None:
+                    return delivery
+        with self._waiting.place(topic) as place:
+            await self._queues(engine, topic)  # all of the line at once: they may wait in vain
+            await place.first()
+            while True:
+                found = await self._queues(engine, topic)
+                try:
+                    delivery = without_waiting(partial(put, found), place.answers)
+                except LookupDeferred as needed:
+                    place.answers[needed.key] = outcome = await self._lookups.outcome(needed)
+                    self._waiting.tell(topic, needed.key, outcome)
+                    continue
+                if delivery is not None:
+                    return delivery
+                await self._room(engine, self._waiting.behind(topic))
+
+    async def _queues(self, engine: AioEngine, topic: str) -> TopicQueues:
+        found = self._topics.get(topic)
+        return found if found is not None else await engine.run(self._core.topic(topic))
+
+    async def _room(self, engine: AioEngine, behind: Sequence[Place]) -> None:
+        """Memory for the first of a line. Those behind have waited as long: what it fails by, they do."""
+        try:
             await engine.run(self._core.room())
+        except Exception as error:
+            for each in behind:
+                each.failure = error
+            raise
 
     async def send_arrow(
         self,
@@ -136,7 +162,7 @@ class AsyncProducer:
             partition=partition,
             encode=encode,
         )
-        await answered(source.try_encoders)
+        await self._lookups.answered(source.try_encoders)
         engine = self._begin()
         core = self._core
         core.check()

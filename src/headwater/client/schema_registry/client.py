@@ -16,7 +16,7 @@ from urllib.parse import quote
 from headwater.base.errors import UserError
 from headwater.client.schema_registry.errors import SchemaRegistryError
 from headwater.client.schema_registry.transport import HttpTransport, Transport
-from headwater.client.serialization.lookups import LookupDeferred, lookups_are_deferred
+from headwater.client.serialization.lookups import looked_up
 from headwater.schemas import ParsedSchema, Reference, SchemaError, SchemaType, StoredSchema, parse
 from headwater.schemas.model import REFERENCES_MAX
 
@@ -86,7 +86,6 @@ class SchemaRegistryClient:
         self._latest_ttl_s = float(given.get("latest.cache.ttl.sec", 60))
         self._kept = _Kept(int(given.get("cache.capacity", _KEPT_MAX)))
         self._latest: dict[str, tuple[float, RegisteredSchema]] = {}
-        self._answered: dict[tuple[str, str, str], tuple[int, Any] | Exception] = {}  # asked for by another thread
 
     def close(self) -> None:
         self._transport.close()
@@ -226,30 +225,10 @@ class SchemaRegistryClient:
         path = f"/mode/{_quoted(subject)}" if subject else "/mode"
         self._call("PUT", f"{path}?force={str(force).lower()}", {"mode": mode})
 
-    def _answer(self, method: str, path: str, body: Any) -> tuple[int, Any]:
-        """Asked for here, or in the thread of whoever may wait: see `serialization.lookups`."""
-        key = (method, path, repr(body))
-        found = self._answered.pop(key, None)
-        if isinstance(found, Exception):
-            raise found
-        if found is not None:
-            return found
-        if lookups_are_deferred():
-            raise LookupDeferred(lambda: self._ask_for_later(key, body))
-        return self._transport.request(method, path, body)
-
-    def _ask_for_later(self, key: tuple[str, str, str], body: Any) -> None:
-        answer: tuple[int, Any] | Exception
-        try:
-            answer = self._transport.request(key[0], key[1], body)
-        except Exception as error:  # noqa: BLE001 - raised where the answer is taken
-            answer = error
-        if len(self._answered) >= _KEPT_MAX:  # of callers that were cancelled meanwhile
-            self._answered.clear()
-        self._answered[key] = answer
-
     def _call(self, method: str, path: str, body: Any = None) -> Any:
-        status, answer = self._answer(method, path, body)
+        # Asked for here, or in the thread of whoever may wait: see `serialization.lookups`.
+        key = (self, method, path, repr(body))
+        status, answer = looked_up(key, lambda: self._transport.request(method, path, body))
         if 200 <= status < 300:
             return answer
         told = answer if isinstance(answer, dict) else {}
