@@ -110,3 +110,35 @@ def test_a_serde_that_has_read_a_run_still_travels() -> None:
     cells = [b'{"I":1}', b'{"I":2}']
     rows = serde.deserialize_all(cells)
     assert pickle.loads(cloudpickle.dumps(serde)).deserialize_all(cells) == rows
+
+
+def test_a_column_that_a_record_has_twice_is_refused_in_a_run_as_it_is_alone() -> None:
+    serde: Any = JsonFormat().serde([Field("N", t.INTEGER)], FormatOptions())
+    for cell in (b'{"n":true,"N":1}', b'{"N":true,"n":1}'):
+        for cells in ([cell], [cell, cell]):
+            with pytest.raises(RowError, match="field N"):
+                serde.deserialize_all(cells)
+    assert serde.deserialize_all([b'{"n":2,"N":1}'] * 2) == [[1], [1]]
+
+
+@pytest.mark.parametrize("number", [b"1e99999999999999999999", b"-1e-99999999999999999999", b"1e3000"])
+@pytest.mark.parametrize("kind", [t.INTEGER, t.array(t.DOUBLE)], ids=["plain", "nested"])
+def test_a_number_beyond_all_exponents_in_a_field_that_no_column_has_holds_up_nothing(number: bytes, kind: Any) -> None:
+    serde: Any = JsonFormat().serde([Field("N", kind)], FormatOptions())
+    cell = b'{"other":%s}' % number
+    assert serde.deserialize(cell) == [None]
+    assert serde.deserialize_all([cell, cell]) == [[None], [None]]
+
+
+@pytest.mark.parametrize("wanted", [t.INTEGER, t.BIGINT, t.DOUBLE, t.decimal(6, 2), t.STRING, t.BOOLEAN])
+@pytest.mark.parametrize("number", [b"1e99999999999999999999", b"-1e-99999999999999999999"])
+def test_a_number_beyond_all_exponents_is_the_same_alone_and_in_a_run(number: bytes, wanted: Any) -> None:
+    serde: Any = JsonFormat().serde([Field("N", wanted)], FormatOptions())
+    cell = b'{"N":%s}' % number
+    found = []
+    for read in (lambda: serde.deserialize(cell), lambda: serde.deserialize_all([cell, cell])[0]):
+        try:
+            found.append(repr(read()))
+        except RowError as error:
+            found.append(str(error))
+    assert found[0] == found[1]

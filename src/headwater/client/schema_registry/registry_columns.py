@@ -9,6 +9,7 @@ column have one format. Owns what it has compiled; for one thread at a time.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from headwater.base.errors import KafkaError
 from headwater.client.schema_registry.client import SchemaRegistryClient
 from headwater.client.schema_registry.columns import AvroColumns
 from headwater.client.schema_registry.errors import SchemaRegistryError
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _NOT_FOUND = 404
+_TRIED_FIELDS_MAX = 100  # one by one; of more, none keeps its type
 
 
 class RegistryColumns(FramedColumns):
@@ -55,7 +57,8 @@ class RegistryColumns(FramedColumns):
 
 class _JsonColumns(FramedColumns):
     """Behind their ids, values of JSON: the types are those of the subject's latest schema, or of the first record's.
-    What the schema leaves open is typed by what the values look like.
+    What the schema leaves open is typed by what the values look like. So are, in one call, fields with a value that is
+    none of the type: 1.0 is an integer to a JSON Schema, 2**63 too, and records of other versions may have another type.
     """
 
     format_name = "JSON"
@@ -78,7 +81,6 @@ class _JsonColumns(FramedColumns):
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        from headwater.client.consumer.arrow import decode_json
         from headwater.schemas.columns import frame_ids
 
         ids = frame_ids(column)
@@ -90,7 +92,7 @@ class _JsonColumns(FramedColumns):
                 raise self.undecodable(f"the schema {schema_id} is {found}, not JSON")
             self._typed(schema_id)
         rows = [None if data is None else data[PREFIX_BYTES:] for data in column.to_pylist()]
-        return decode_json(pa.array(rows, pa.binary()), self._types)
+        return _typed_json(pa.array(rows, pa.binary()), self._types)
 
     def known_type(self) -> "pa.DataType | None":
         return None
@@ -98,6 +100,36 @@ class _JsonColumns(FramedColumns):
     def decode(self, schema_id: int, column: "pa.Array") -> "pa.Array":
         del schema_id
         return self(column)
+
+
+def _typed_json(rows: "pa.Array", types: "pa.Schema | None") -> "pa.Array":
+    """In these types, without those of the fields that have a value of another."""
+    import pyarrow as pa
+
+    from headwater.client.consumer.arrow import decode_json
+
+    try:
+        return decode_json(rows, types)
+    except KafkaError:
+        if types is None:
+            raise
+    held = [each for each in types if _has_type(rows, each)] if len(types) <= _TRIED_FIELDS_MAX else []
+    found = decode_json(rows, pa.schema(held) if held else None)
+    names = [each.name for each in found.type]
+    ordered = [*(name for name in types.names if name in names), *(name for name in names if name not in types.names)]
+    return pa.StructArray.from_arrays([found.field(name) for name in ordered], ordered, mask=found.is_null())
+
+
+def _has_type(rows: "pa.Array", field: "pa.Field") -> bool:
+    import pyarrow as pa
+
+    from headwater.client.consumer.arrow import Json, decode_column
+
+    try:
+        decode_column(rows, Json(pa.schema([field])))
+    except KafkaError:
+        return False
+    return True
 
 
 def columns_of_topic(

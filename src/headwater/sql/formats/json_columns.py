@@ -89,14 +89,17 @@ class Columns:
         return found[::2]  # type: ignore[no-any-return]  # each begins with a brace
 
     def _named(self, value: dict[str, Any]) -> dict[str, Any]:
-        """With the names of columns, however they are written."""
+        """With the names of columns, however they are written. NotTogether if a column is met twice: alone, a record is
+        refused for the first of two values, too.
+        """
         if value.keys() <= self._taken:
             return value
         found: dict[str, Any] = {}
         for name, each in value.items():
-            if name in self._exact:
-                found[name] = each
-            elif (column := self._by_upper_case.get(name.upper())) is not None:
+            column = name if name in self._exact else self._by_upper_case.get(name.upper())
+            if column is not None:
+                if column in found:
+                    raise NotTogether(f"a record has {column} twice")
                 found[column] = each
             elif len(self._taken) < _IGNORED_MAX:
                 self._taken.add(name)

@@ -11,7 +11,7 @@ import binascii
 import contextlib
 import json
 from collections.abc import Callable, Sequence
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 from headwater.sql.expressions import values
@@ -139,7 +139,10 @@ def _loaded(data: bytes) -> Any:
 
 
 def _digits(text: str) -> Decimal | float:
-    value = Decimal(text)
+    try:
+        value = Decimal(text)
+    except InvalidOperation:  # an exponent that no Decimal has
+        return float(text)
     if abs(value.adjusted()) > 2_000:
         return float(text)
     return value
