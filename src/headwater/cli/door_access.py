@@ -67,6 +67,12 @@ def door_access(
     )
 
 
+def security_for(other: DoorAccess, door: DoorAccess, security: Mapping[str, str]) -> dict[str, str]:
+    """For another server than the one that `security` is meant for: whom to trust, but no login."""
+    is_same = (other.host, other.port) == (door.host, door.port)
+    return {name: text for name, text in security.items() if is_same or name.startswith("ssl.")}
+
+
 def _own_login(parts: SplitResult) -> str:
     if not parts.username:
         return ""

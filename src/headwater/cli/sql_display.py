@@ -1,6 +1,7 @@
 """Where the answers of `headwater sql` go: a terminal, page by page if they are long, or a file or pipe, as they are.
 
-At a terminal rows stand in columns that fit it; elsewhere values stand between `|`, for programs. A query whose rows do
+At a terminal rows stand in columns that fit it; elsewhere values stand between `|`, for programs. Whatever the server
+says, a terminal gets no control characters of it: they are shown as text. A query whose rows do
 not come for a second says so on stderr, and for how long, until they come.
 """
 
@@ -17,6 +18,7 @@ from typing import Any, Final
 import click
 
 from headwater.base.errors import UserError
+from headwater.base.printable import printable, printable_lines
 from headwater.cli import sql_tables
 from headwater.cli.output import cell_text, render_table
 from headwater.cli.sql_tables import Layout
@@ -72,6 +74,7 @@ class Display:
     # -- what is shown -------------------------------------------------------------------------------------------------
 
     def echo(self, text: str) -> None:
+        text = printable_lines(text) if sys.stdout.isatty() else text
         click.echo(text)
         self._spool(text + "\n")
 
@@ -85,16 +88,18 @@ class Display:
         click.echo_via_pager(self._told(lines))
 
     def _told(self, lines: Iterable[str]) -> Iterator[str]:
-        for each in lines:
+        for each in map(printable_lines, lines):
             self._spool(each + "\n")
             yield each + "\n"
 
     def table(self, head: list[str], rows: list[list[Any]]) -> None:
         layout = self.layout
+        head = [printable(each) for each in head]
         shown = [[sql_tables.cell(cell_text(each)) for each in row] for row in rows]
         widths = layout.fitted(head, shown)
         if widths is None:
-            self.echo_all(render_table(head, rows).removesuffix("\n").split("\n"))
+            cells = [[_cleaned(each) for each in row] for row in rows]
+            self.echo_all(render_table(head, cells).removesuffix("\n").split("\n"))
         else:
             self.echo_all(sql_tables.table(head, shown, widths, wraps=layout.wraps))
 
@@ -120,10 +125,15 @@ class Display:
                 yield "|".join("null" if each is None else str(each) for each in row)
             return
         border = sql_tables.line(widths)
-        yield f"{border}\n{sql_tables.row(names, widths, wraps=layout.wraps)}\n{border}"
+        yield f"{border}\n{sql_tables.row([printable(each) for each in names], widths, wraps=layout.wraps)}\n{border}"
         for row in rows:
             yield sql_tables.row([sql_tables.cell(each) for each in row], widths, wraps=layout.wraps)
         yield border
+
+
+def _cleaned(value: Any) -> Any:
+    """Numbers stay what they are: they stand to the right."""
+    return value if value is None or isinstance(value, int | float) else sql_tables.cell(cell_text(value))
 
 
 def waited_for(rows: Iterator[list[Any]]) -> Iterator[list[Any]]:

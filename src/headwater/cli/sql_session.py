@@ -145,6 +145,8 @@ class SqlSession:
         if not words:
             self.display.echo(self.client.url)
             return
+        if self._scripts:
+            raise UserError("A script does not go to another server", "its statements are for the one of the session")
         if self._connect is None:
             raise UserError("The session cannot go to another server")
         other = self._connect(words[0].strip("'"))

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from headwater.base.printable import printable
+
 WIDTH_MIN: Final = 6
 _CUT: Final = "..."
 _BORDERS: Final = 1  # one between any two columns, and one at each end
@@ -62,10 +64,7 @@ def _letter_width(letter: str) -> int:
 
 def cell(value: Any) -> str:
     """A value in a row, on one line; what a terminal would take as a command is shown, not sent."""
-    text = "null" if value is None else str(value)
-    if text.isprintable():
-        return text
-    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+    return printable("null" if value is None else str(value))
 
 
 def line(widths: Sequence[int]) -> str:

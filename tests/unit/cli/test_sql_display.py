@@ -163,3 +163,33 @@ def test_descriptions_for_people() -> None:
     assert "topic: t" in facts
     assert queries[1] == [["writes", "Q", "RUNNING", "CREATE ..."]]
     assert progress[1] == [["in", 0, 1, 9, 5]]
+
+
+def test_nothing_that_a_server_says_commands_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr(sql_display.sys, "stdout", terminal)
+    monkeypatch.setattr(click, "echo_via_pager", lambda lines: terminal.writelines(lines))
+    monkeypatch.setenv("LESS", "F")
+    monkeypatch.setenv("COLUMNS", "60")
+    evil = "\x1b[2J\x9b"
+    for pages in (False, True):
+        spooled: list[str] = []
+        display = Display("table", spooled.append, pages=pages)
+        display.table([f"A{evil}", "B", "C"], [[f"x{evil}", 5, [evil]], ["y", 17, True]])  # it fits
+        display.rows([f"A{evil}"], iter([[evil]]), endless=False)
+        display.echo_all([f"CSAS\t{evil}"])
+        display.echo(f"key: {evil}")
+        display.output("json")
+        display.rows(["A"], iter([[evil]]), endless=True)
+        shown = terminal.getvalue()
+        assert shown == "".join(spooled)
+        assert "\x1b" not in shown
+        assert "\x9b" not in shown
+        assert shown.startswith("A\\x1b[2J\\x9b   B  C\nx\\x1b[2J\\x9b   5  \\x1b[2J\\x9b\ny             17  yes\n")
+        assert "\nCSAS\t\\x1b[2J\\x9b\n" in shown
+        terminal.seek(0)
+        terminal.truncate()

@@ -176,3 +176,54 @@ def test_the_shell_and_the_file_option_take_both(tmp_path: Path, monkeypatch: py
     result = CliRunner().invoke(cli, ["sql", "-f", str(script)], standalone_mode=False)
     assert result.exception is None
     assert spool.read_text() == "sql> SHOW TOPICS;\nmade 1\n"
+
+
+def test_a_script_does_not_take_the_session_to_another_server(tmp_path: Path) -> None:
+    script = tmp_path / "a.sql"
+    script.write_text("SERVER; SERVER http://elsewhere:8088; SHOW STREAMS;")
+    reached: list[str] = []
+
+    def connect(url: str) -> SqlClient:
+        reached.append(url)
+        return ServerClient(url)
+
+    class ServerClient(AnsweringClient):
+        def info(self) -> dict[str, Any]:
+            return {}
+
+    with SqlSession(ServerClient(), "table", connect=connect) as session:
+        for run in (lambda: session.run_script(script), lambda: session.run(f"RUN SCRIPT '{script}';")):
+            with pytest.raises(UserError, match="A script does not go to another server"):
+                run()
+        assert reached == []
+        session.run("SERVER http://elsewhere:8088;")
+        assert session.client.url == "http://elsewhere:8088"
+
+
+def test_the_login_goes_to_no_other_server_than_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    clients: list[tuple[str, str]] = []
+
+    class ServerClient(AnsweringClient):
+        def __init__(self, url: str, authorization: str = "", *_: object) -> None:
+            super().__init__(url)
+            clients.append((url, authorization))
+
+        def info(self) -> dict[str, Any]:
+            return {}
+
+    monkeypatch.setattr(shell, "SqlClient", ServerClient)
+    config = tmp_path / "client.properties"
+    config.write_text(
+        "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.jaas.config=org.apache.kafka.common.security.plain."
+        'PlainLoginModule required username="alice" password="secret";\n'
+    )
+    addresses = ["https://elsewhere:8088", "https://localhost:9099", "https://bob:own@elsewhere", "https://localhost"]
+    typed = "".join(f"SERVER {each}\n" for each in addresses) + "exit\n"
+    arguments = ["sql", "--server", "https://localhost:8088", "--command-config", str(config)]
+    result = CliRunner().invoke(cli, arguments, input=typed, standalone_mode=False)
+    assert result.exception is None, result.output
+    (_, login), *others = clients
+    assert login.startswith("Basic ")
+    assert others[:2] == [(addresses[0], ""), (addresses[1], "")]
+    assert others[2][1] not in ("", login)
+    assert others[3] == ("https://localhost:8088", login)

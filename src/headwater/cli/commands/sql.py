@@ -1,12 +1,14 @@
 """`headwater sql`: SQL over streams."""
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from headwater.base.errors import UserError
+from headwater.base.printable import printable_lines
 from headwater.cli.options import login_options
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ def sql(
     """
     if context.invoked_subcommand is not None:
         return 0
-    from headwater.cli.door_access import door_access
+    from headwater.cli.door_access import door_access, security_for
     from headwater.cli.settings import SQL, ConnectOptions, find_door
     from headwater.cli.sql_session import SqlSession
     from headwater.sql.shell import SqlClient
@@ -53,7 +55,9 @@ def sql(
     access = door_access(door.url, door.security, "a SQL server", _DEFAULT_URL, 8088)
 
     def connect(other: str) -> SqlClient:
-        there = door_access(other, door.security, "a SQL server", _DEFAULT_URL, 8088)
+        there = door_access(other, {}, "a SQL server", _DEFAULT_URL, 8088)
+        security = security_for(there, access, door.security)
+        there = door_access(other, security, "a SQL server", _DEFAULT_URL, 8088)
         return SqlClient(there.url, there.authorization, there.tls)
 
     client = SqlClient(access.url, access.authorization, access.tls)
@@ -114,7 +118,7 @@ def _read_statements(session: "SqlSession", completer: "Completer") -> None:
             try:
                 session.run(waiting)
             except UserError as error:
-                click.echo(str(error), err=True)
+                click.echo(printable_lines(str(error)) if sys.stderr.isatty() else str(error), err=True)
             except KeyboardInterrupt:
                 click.echo("closed", err=True)
             completer.forget()

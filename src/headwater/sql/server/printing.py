@@ -1,7 +1,8 @@
 """How PRINT shows records whose format nobody has named: by what their bytes can be.
 
 Keys and values have a list of formats each, in ksqlDB's order. A format that cannot be what one record has is struck
-off for good; a record is shown by the first that is left, and as bytes if none is. Keys may be windowed too (a start in
+off for good; a record is shown by the first that is left, and as bytes if none is. An empty text strikes off nothing
+(ksqlDB's strikes off all: nothing but bytes comes behind it). A record is one line without control characters. Keys may be windowed too (a start in
 the last eight bytes, or an end and a start). Where ksqlDB takes any eight bytes for a time, here it has to be one
 before the year 10000: a plain text of nine letters is then no window.
 """
@@ -12,11 +13,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple, Protocol
 
+from headwater.base.printable import printable
+
 Registered = Callable[[bytes], tuple[str, str] | None]  # the format's name and the text of what names a schema
 Decode = Callable[[bytes], str | None]  # None: it is not of this format
 
 NOTHING_SEEN: Final = "¯\\_(ツ)_/¯ - no data processed"
 _NEVER: Final = "<null>"
+_EMPTY: Final = "KAFKA_STRING"  # what an empty text alone can be
 _INT, _BIGINT, _DOUBLE = struct.Struct(">i"), struct.Struct(">q"), struct.Struct(">d")
 _TIME: Final = struct.Struct(">q")
 _TIMES: Final = struct.Struct(">qq")
@@ -45,19 +49,24 @@ class _Side:
 
     def __init__(self, formats: Iterable[_Format]) -> None:
         self._left = list(formats)
-        self._seen = False
+        self._seen = self._seen_empty = False
 
     @property
     def names(self) -> str:
-        return " or ".join(each.name for each in self._left) if self._seen else NOTHING_SEEN
+        if self._seen:
+            return " or ".join(each.name for each in self._left)
+        return _EMPTY if self._seen_empty else NOTHING_SEEN
 
     def text(self, data: bytes | None) -> str:
         if data is None:
             return _NEVER
+        if not data:
+            self._seen_empty = True
+            return ""
         self._seen = True
         found = [(each, text) for each in self._left if (text := each.decode(data)) is not None]
         self._left = [each for each, _ in found]
-        return found[0][1] if found else as_bytes(data)
+        return printable(found[0][1]) if found else as_bytes(data)
 
 
 class Printer:

@@ -39,7 +39,10 @@ def test_a_record_with_a_number_as_key_and_json() -> None:
         (b"\0\0\0\0\1\x0e", "AVRO or KAFKA_STRING", '{"id": 7}'),
         (struct.pack(">q", -5), "KAFKA_BIGINT or KAFKA_DOUBLE", "-5"),
         (b"\xff\xfe\xfd", "", "\\xFF\\xFE\\xFD"),
-        (b"", "", ""),
+        (b"", "KAFKA_STRING", ""),
+        (b"pen\nrowtime: forged\x1b[2J\ttab", "KAFKA_STRING", "pen\\nrowtime: forged\\x1b[2J\\ttab"),
+        (b'{\r\n"a": 1}', "JSON or KAFKA_STRING", '{\\r\\n"a": 1}'),
+        ("\u65e5\u9b31".encode(), "KAFKA_STRING", "\u65e5\u9b31"),
         (b"[1, 2", "KAFKA_STRING", "[1, 2"),
         (b"[" * 100_000, "KAFKA_STRING", "[" * 100_000),
     ],
@@ -64,6 +67,17 @@ def test_a_format_that_one_record_cannot_have_is_gone_and_that_is_told() -> None
     assert again[1] == "Value format: KAFKA_STRING\n"
     assert len(printer.lines([Record(b"k", b"{}")])) == 1
     assert printer.lines([]) == []
+
+
+def test_an_empty_text_strikes_off_nothing() -> None:
+    printer = Printer(registered)
+    assert printer.lines([Record(b"", b"")])[:2] == ["Key format: KAFKA_STRING\n", "Value format: KAFKA_STRING\n"]
+    lines = printer.lines([Record(struct.pack(">i", 1), b"{}"), Record(b"", b"")])
+    assert lines[:2] == ["Key format: KAFKA_INT or KAFKA_STRING\n", "Value format: JSON or KAFKA_STRING\n"]
+    assert [line.partition(", ")[2] for line in lines[2:]] == [
+        "key: 1, value: {}, partition: 0\n",
+        "key: , value: , partition: 0\n",
+    ]
 
 
 def test_keys_of_windows() -> None:
