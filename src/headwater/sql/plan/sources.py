@@ -80,9 +80,14 @@ def check_topic(name: str) -> None:
         )
 
 
+def is_internal(topic: str) -> bool:
+    """What brokers, registries and SQL servers keep for themselves."""
+    return topic.startswith(("__", "_confluent-ksql-")) or topic == "_schemas"
+
+
 def check_writable(topic: str) -> None:
-    """What brokers, registries and SQL servers keep for themselves is read, never written or deleted."""
-    if topic.startswith(("__", "_confluent-ksql-")) or topic == "_schemas":
+    """What is internal is read, never written or deleted."""
+    if is_internal(topic):
         raise SqlError(f"The topic {topic} is internal: it can be read, not written or deleted.")
 
 

@@ -24,7 +24,7 @@ from headwater.sql.plan.catalog import SourceInfo
 from headwater.sql.plan.session import check_insertable
 from headwater.sql.server import answers, inserting, rights, ws_query
 from headwater.sql.server.health import Health, cluster_status
-from headwater.sql.server.node import SqlNode
+from headwater.sql.server.node import SqlNode, is_deletable
 from headwater.sql.server.settable import check_settable
 from headwater.web import websocket
 from headwater.web.callers import cluster, topic
@@ -133,23 +133,26 @@ class Api:
 
     async def terminate(self, request: Request) -> Response:
         """/ksql/terminate: every query ends, and what was made is dropped, with the topics that `deleteTopicList` names or
-        matches.
+        matches. Topics of read-only sources and internal ones stay.
         """
         body = _object(request) if request.body else {}
         given = body.get("deleteTopicList")
         is_deleted = _matching(given)
         sources = reversed(list(self._node.engine.session.catalog))
-        dropped = [(each, is_deleted(each.topic)) for each in sources]
+        dropped = [(each, is_deletable(each) and is_deleted(each.topic)) for each in sources]
         named = [topic(Operation.DELETE, each) for each in given or () if re2.fullmatch(_TOPIC_NAME, each)]
         await require(request.caller, cluster(Operation.ALTER), *named)
         for source, with_topic in dropped:
             if with_topic:
                 await rights.require_source(request.caller, Operation.DELETE, source)
-        await self._node.execute("TERMINATE ALL;", {}, {})
-        for source, with_topic in dropped:
-            name = source.name.replace("`", "``")
-            gone = " DELETE TOPIC" if with_topic else ""
-            await self._node.execute(f"DROP {source.kind.value} `{name}`{gone};", {}, {})
+        try:
+            await self._node.execute("TERMINATE ALL;", {}, {})
+            for source, with_topic in dropped:
+                await self._node.drop_as_seen(source, delete_topic=with_topic)
+        except SqlError as error:
+            return statement_error(error, "TERMINATE ALL;")
+        except (KafkaError, UserError) as error:
+            raise HttpError(500, str(error), SERVER_ERROR) from None
         return json_response([], 200, KSQL_JSON)
 
     # -- rows ----------------------------------------------------------------------------------------------------------

@@ -77,7 +77,7 @@ class Engine:
         for threads.
         """
         if isinstance(statement, tree.AlterSystem):
-            check_system(statement.name)
+            check_system(statement.name, statement.value)
         trial = self.session.copy()
         trial.settings = {**self.system, **properties}
         return trial.execute(statement)

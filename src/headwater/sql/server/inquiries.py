@@ -77,7 +77,7 @@ class Inquiries:
                 return answers.function(text, statement.name, session.catalog.functions)
             case tree.Describe():
                 source = session.catalog.find(statement.name, statement.position)
-                return answers.description(text, await self._described(source, statement.extended))
+                return answers.description(text, await self._described(source, statement.extended, asked.caller))
             case tree.DescribeAll():
                 return await self._descriptions(statement.kind, text, statement.extended, asked.caller)
             case tree.Explain():
@@ -168,11 +168,14 @@ class Inquiries:
     async def _descriptions(self, kind: SourceKind, text: str, extended: bool, caller: Caller) -> answers.Entity:
         seen = await self._seen(caller)
         sources = sorted(self._server.engine.session.catalog, key=lambda each: each.name)
-        shown = [await self._described(each, extended) for each in sources if each.kind is kind and seen(each.topic)]
+        wanted = [each for each in sources if each.kind is kind and seen(each.topic)]
+        shown = [await self._described(each, extended, caller) for each in wanted]
         return answers.entity("source_descriptions", text, sourceDescriptions=shown)
 
-    async def _described(self, source: SourceInfo, extended: bool) -> answers.Entity:
-        """With EXTENDED also what the topic has, and how far the queries that write it have come."""
+    async def _described(self, source: SourceInfo, extended: bool, caller: Caller) -> answers.Entity:
+        """With EXTENDED also what the topic has, and how far the queries that write it have come in the topics that the
+        caller may see.
+        """
         session = self._server.engine.session
         shown = answers.source_description(source, session, self._server.state, extended)
         if not extended:
@@ -182,8 +185,13 @@ class Inquiries:
             shown["partitions"] = len(found.partitions)
             shown["replication"] = len(found.partitions[0].replicas)
         writers = [each for each in session.queries.values() if each.sink.name == source.name]
-        shown["queryOffsetSummaries"] = [await progress_of(self._server.admin, each.app.name) for each in writers]
+        shown["queryOffsetSummaries"] = [await self._progress(each.app.name, caller) for each in writers]
         return shown
+
+    async def _progress(self, group: str, caller: Caller) -> dict[str, Any]:
+        found = await progress_of(self._server.admin, group)
+        seen = await visible(caller, {each["kafkaTopic"] for each in found["topicSummaries"]})
+        return {**found, "topicSummaries": [each for each in found["topicSummaries"] if seen(each["kafkaTopic"])]}
 
     # -- EXPLAIN -------------------------------------------------------------------------------------------------------
 

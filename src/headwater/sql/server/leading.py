@@ -13,13 +13,13 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final
 
 from headwater.base.errors import KafkaError
 from headwater.base.ids import TopicPartition
 from headwater.client import AsyncAdmin, AsyncConsumer, Departure, RebalanceListener
-from headwater.sql.server.peers import ServerName, Watch, answers_at, members_of, send_away
+from headwater.sql.server.peers import Knock, ServerName, Watch, knock_at, knock_at_own, members_of, send_away
 
 logger = logging.getLogger("headwater.sql")
 Changed = Callable[[bool], Awaitable[None]]
@@ -56,7 +56,7 @@ class Leading(RebalanceListener):
     async def stop(self) -> None:
         for task in reversed(self._tasks):
             task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
+            with contextlib.suppress(asyncio.CancelledError, Exception):  # `ended` tells what was met
                 await task
 
     async def ended(self) -> None:
@@ -90,20 +90,27 @@ class Leading(RebalanceListener):
                 except (KafkaError, OSError) as problem:
                     logger.debug("event=peers_unknown reason=%r", str(problem))
                     gone = []
+                except Exception:  # of a member with a name that nobody thought of: the others are looked at on
+                    logger.exception("event=peers_unknown")
+                    gone = []
                 await asyncio.sleep(min(_SOON_S, interval_s) if gone else interval_s)
 
     async def _look_once(self, admin: AsyncAdmin, watch: Watch) -> list[ServerName]:
         members = await members_of(admin, self._group, self._partition)
-        others = [
-            each.name
-            for each in members
-            if each.name != watch.own and watch.own.may_reach(each.name) and not watch.own.succeeds(each.name)
-        ]
-        knocked = await asyncio.gather(*(answers_at(each) for each in others))
-        gone = watch.on_look(members, dict(zip(others, knocked, strict=True)), time.time_ns() // 1_000_000)
+        knocks = await self._knock(watch.own, [each.name for each in members])
+        gone = watch.on_look(members, knocks, time.time_ns() // 1_000_000)
         if gone:
             logger.warning("event=servers_gone servers=%s", ",".join(map(str, gone)))
             await send_away(admin, self._group, gone)
             if self._consumer is not None:  # to subscribe again is to ask the group at once
                 self._consumer.subscribe([self._partition.topic], listener=self)
         return gone
+
+    async def _knock(self, own: ServerName, names: Iterable[ServerName]) -> dict[ServerName, Knock]:
+        """At the others; for those that listened at the own address, once at that one."""
+        others = [each for each in names if each != own and own.may_reach(each)]
+        before = [each for each in others if own.succeeds(each)]
+        elsewhere = [each for each in others if not own.succeeds(each)]
+        found = await asyncio.gather(*(knock_at(each) for each in elsewhere))
+        knocks = dict(zip(elsewhere, found, strict=True))
+        return knocks | dict.fromkeys(before, await knock_at_own(own)) if before else knocks

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,6 +23,7 @@ from headwater.sql.plan import inference, reading
 from headwater.sql.plan import properties as clauses
 from headwater.sql.plan.catalog import SourceInfo
 from headwater.sql.plan.session import Insertion, PersistentQuery
+from headwater.sql.plan.sources import is_internal
 from headwater.sql.server import answers, push, rights
 from headwater.sql.server.command_log import Command, CommandLog, create_topic
 from headwater.sql.server.config import SqlServerConfig
@@ -265,27 +266,50 @@ class SqlNode:
         self, statement: tree.Statement, text: str, settings: Mapping[str, str], caller: Caller
     ) -> answers.Entity:
         """A statement for the log: tried here, its topics made, written, and answered when it has been applied."""
+        async with self._turn():
+            return await self._change_now(statement, text, settings, caller)
+
+    @contextlib.asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        """One statement at a time is tried and written, after all that the log has."""
         if not self._takes_statements:
-            raise SqlError(
-                "The server runs the statements of ksql.queries.file and takes no others.", position=statement.position
-            )
+            raise SqlError("The server runs the statements of ksql.queries.file and takes no others.")
         async with self._writing:
             await self._applied(await self._log.end())
-            # while it waited for its turn, others may have made what it names
-            await rights.require_now(caller, statement, lambda: self.engine.session)
-            dropped = (
-                self.engine.session.catalog.sources.get(statement.name) if isinstance(statement, tree.Drop) else None
-            )
-            completed = await self.asking(self.engine.completed, statement, settings)
-            if completed is not statement:
-                statement, text = completed, completed.text
-            done = await self.asking(self.engine.check, statement, settings)
-            session = self.engine.session
-            told = rights.telling(statement, session)
-            await require(caller, *rights.of_outcome(statement, done, session), told=told)
-            await self._make_topics(statement, done, settings)
-            offset = await self._log.append(Command(text, settings))
-            await self._applied(offset + 1)
+            yield
+
+    async def drop_as_seen(self, seen: SourceInfo, *, delete_topic: bool) -> None:
+        """Drops what has this name now, if anything has. Its topic is deleted if it still is the one that was seen, for
+        which the caller has asked for the right. Raises SqlError.
+        """
+        async with self._turn():
+            known = self.engine.session.catalog.sources.get(seen.name)
+            if known is None:
+                return
+            name = known.name.replace("`", "``")
+            deletes = delete_topic and known.topic == seen.topic and is_deletable(known)
+            text = f"DROP {known.kind.value} `{name}`{' DELETE TOPIC' if deletes else ''};"
+            (statement,) = self.engine.session.parse(text)
+            await self._change_now(statement, text, {}, EVERYBODY)
+
+    async def _change_now(
+        self, statement: tree.Statement, text: str, settings: Mapping[str, str], caller: Caller
+    ) -> answers.Entity:
+        # while it waited for its turn, others may have made what it names
+        await rights.require_now(caller, statement, lambda: self.engine.session)
+        sources = self.engine.session.catalog.sources
+        dropped = sources.get(statement.name) if isinstance(statement, tree.Drop) else None
+        await require(caller, *rights.of_default_formats(statement, {**self.engine.system, **settings}))
+        completed = await self.asking(self.engine.completed, statement, settings)
+        if completed is not statement:
+            statement, text = completed, completed.text
+        done = await self.asking(self.engine.check, statement, settings)
+        session = self.engine.session
+        told = rights.telling(statement, session)
+        await require(caller, *rights.of_outcome(statement, done, session), told=told)
+        await self._make_topics(statement, done, settings)
+        offset = await self._log.append(Command(text, settings))
+        await self._applied(offset + 1)
         outcome = self.engine.outcomes[offset]
         if outcome.error is not None:
             raise outcome.error
@@ -307,7 +331,7 @@ class SqlNode:
         assert self._admin is not None
         if isinstance(statement, tree.CreateSource):
             trial = self.engine.session.copy()
-            trial.settings, trial.checks_schemas = dict(settings), False
+            trial.settings, trial.checks_schemas = {**self.engine.system, **settings}, False
             trial.execute(statement)
             source = trial.catalog.sources[statement.name]
             count = await self.partitions(source.topic)
@@ -379,6 +403,11 @@ class SqlNode:
 
         raw_key, raw_value = await self.asking(encoded) if reading.asks_registry(target) else encoded()
         return await self._producer.send(target.topic, raw_value, key=raw_key, timestamp_ms=timestamp)
+
+
+def is_deletable(source: SourceInfo) -> bool:
+    """Whether DROP ... DELETE TOPIC may delete its topic."""
+    return not source.read_only and not is_internal(source.topic)
 
 
 def topic_configs(properties: tree.Properties, defaults: Mapping[str, str]) -> dict[str, str]:

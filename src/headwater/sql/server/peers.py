@@ -1,11 +1,15 @@
 """The servers of one service id, as they know each other: members of a group whose instance ids say where they listen.
 
 A server that was killed stays a member until its session ends, 45 seconds by default. So each server knocks at the
-others: one at whose address nobody listens any more, several times in a row, is sent away from the group, and another
-gets its place at once. To be wrong about that does no harm: a server that was sent away joins again, and no query runs
-twice, for each run fences the one before it. An address of the loopback is knocked at on its own machine only.
+others: one that has answered before, and whose machine now refuses the connection several times in a row, is sent away
+from the group, and another gets its place at once. A name that does not resolve, a missing route and silence prove
+nothing: the session decides. An address of the loopback is knocked at on its own machine only.
 
-`Watch` is pure: what the group says and who answered goes in, and who is to be sent away comes out.
+To be wrong does no harm once: a server that was sent away joins again, and no query runs twice, for each run fences the
+one before it. So that it does not happen again and again, a server that came back must answer before it can be sent away
+again, and each time it takes longer.
+
+`Watch` is pure: what the group says and what the knocks met goes in, and who is to be sent away comes out.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ import secrets
 import socket
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from headwater.client.admin.members import MemberToRemove
@@ -28,6 +33,17 @@ if TYPE_CHECKING:
 _KNOCK_S: Final = 2.0
 REMEMBERED_MAX: Final = 100  # servers that have gone
 _ANY: Final = ("", "0.0.0.0", "::", "*")
+_PORT_MAX: Final = 65_535
+_AGAIN_FIRST_MS: Final = 1_000  # before a name is sent away for the second time; doubles each time
+_AGAIN_MAX_MS: Final = 600_000
+
+
+class Knock(Enum):
+    """What a knock at a server's address met."""
+
+    ANSWERED = "somebody listens"
+    REFUSED = "the machine is there, and nobody listens"
+    UNREACHED = "nothing is known: no such name, no route, no answer in time"
 
 
 class ServerName(NamedTuple):
@@ -56,7 +72,9 @@ class ServerName(NamedTuple):
         return self.machine == other.machine or not other.is_loopback
 
     def succeeds(self, other: ServerName) -> bool:
-        """Whether this one listens where the other did, which therefore is no more."""
+        """Whether this one listens where the other did, which therefore is no more; unless two machines have the same
+        name.
+        """
         return self != other and (self.address, self.machine) == (other.address, other.machine)
 
     @classmethod
@@ -65,9 +83,9 @@ class ServerName(NamedTuple):
         where, at, who = (text or "").partition("@")
         host, colon, port = where.rpartition(":")
         machine, dot, life = who.rpartition(".")
-        if not (at and colon and dot and host and machine and port.isascii() and port.isdigit()):
+        if not (at and colon and dot and host and machine and port.isascii() and port.isdigit() and len(port) <= 5):
             return None
-        return cls(host.strip("[]"), int(port), machine, life)
+        return cls(host.strip("[]"), int(port), machine, life) if 0 < int(port) <= _PORT_MAX else None
 
 
 def name_of_this(host: str, port: int) -> ServerName:
@@ -89,6 +107,11 @@ class HostStatus:
     updated_ms: int
     leads: bool = False
     missed: int = 0
+    has_answered: bool = False  # since it joined
+    has_left: bool = False  # it is no member now
+    came_back: bool = False  # who is dead does not join again
+    sent_away: int = 0  # how often
+    not_before_ms: int = 0  # is it sent away again
 
 
 @dataclass(slots=True)
@@ -99,40 +122,62 @@ class Watch:
     missed_max: int
     hosts: dict[ServerName, HostStatus] = field(default_factory=dict)
 
-    def on_look(self, members: Iterable[Member], answered: Mapping[ServerName, bool], now_ms: int) -> list[ServerName]:
-        """Who is to be sent away: predecessors at the own address, and who missed too many knocks. A server that is not
-        in `answered` was not knocked at: what the group says of it counts.
+    def on_look(self, members: Iterable[Member], knocks: Mapping[ServerName, Knock], now_ms: int) -> list[ServerName]:
+        """Who is to be sent away: predecessors at the own address, and who refused too many knocks. A server that is not
+        in `knocks` was not knocked at: what the group says of it counts.
         """
         present = {each.name: each.leads for each in members}
         gone = []
         for name, leads in present.items():
             known = self.hosts.setdefault(name, HostStatus(True, now_ms))
             known.leads = leads
-            if name == self.own or answered.get(name, True):
-                known.alive, known.missed, known.updated_ms = True, 0, now_ms
-            else:
-                known.missed += 1
-                known.alive = known.missed < self.missed_max
-            if self.own.succeeds(name) or not known.alive:
-                known.alive = False
+            if known.has_left:
+                known.has_left, known.came_back, known.has_answered, known.missed = False, True, False, 0
+            _on_knock(known, knocks.get(name), self.missed_max, now_ms)
+            if name != self.own and self._is_dead(name, known, knocks.get(name)) and now_ms >= known.not_before_ms:
+                _on_sent_away(known, now_ms)
                 gone.append(name)
         for name, known in self.hosts.items():
             if name not in present:
-                known.alive, known.leads = name == self.own, False
+                known.alive, known.leads, known.has_left = name == self.own, False, True
         self._forget()
         return gone
 
+    def _is_dead(self, name: ServerName, known: HostStatus, knock: Knock | None) -> bool:
+        if self.own.succeeds(name):
+            return knock is Knock.REFUSED and not known.came_back
+        return known.has_answered and known.missed >= self.missed_max
+
     def statuses(self) -> dict[str, HostStatus]:
         """By address; of several lives of a server the latest."""
-        found: dict[str, HostStatus] = {}
-        for name, status in sorted(self.hosts.items(), key=lambda each: (each[1].alive, each[1].updated_ms)):
-            found[name.address] = status
-        return found
+
+        def rank(each: tuple[ServerName, HostStatus]) -> tuple[bool, bool, int]:
+            return each[0] == self.own, each[1].alive, each[1].updated_ms
+
+        return {name.address: status for name, status in sorted(self.hosts.items(), key=rank)}
 
     def _forget(self) -> None:
         gone = [name for name, status in self.hosts.items() if not status.alive]
         for name in sorted(gone, key=lambda each: self.hosts[each].updated_ms)[:-REMEMBERED_MAX]:
             del self.hosts[name]
+
+
+def _on_knock(known: HostStatus, knock: Knock | None, missed_max: int, now_ms: int) -> None:
+    match knock:
+        case Knock.REFUSED:
+            known.missed += 1
+            known.alive = known.missed < missed_max
+        case Knock.UNREACHED:
+            known.alive = True  # so says the group
+        case _:
+            known.alive, known.missed, known.updated_ms = True, 0, now_ms
+            known.has_answered = known.has_answered or knock is Knock.ANSWERED
+
+
+def _on_sent_away(known: HostStatus, now_ms: int) -> None:
+    known.alive, known.missed = False, 0
+    known.not_before_ms = now_ms + min(_AGAIN_MAX_MS, _AGAIN_FIRST_MS << min(known.sent_away, 16))
+    known.sent_away += 1
 
 
 async def members_of(admin: AsyncAdmin, group: str, partition: TopicPartition) -> list[Member]:
@@ -156,14 +201,53 @@ async def send_away(admin: AsyncAdmin, group: str, names: Iterable[ServerName]) 
     await admin.remove_members(group, wanted, reason="nobody listens at its address")
 
 
-async def answers_at(name: ServerName) -> bool:
+async def knock_at(name: ServerName) -> Knock:
     """Whether somebody listens there. A server that is only busy is still listening."""
+    found = await _connected(name)
+    return found if isinstance(found, Knock) else Knock.ANSWERED
+
+
+async def knock_at_own(own: ServerName) -> Knock:
+    """Whether somebody else listens at the own address: ANSWERED only if the connection leaves this machine."""
+    found = await _connected(own)
+    return Knock.ANSWERED if isinstance(found, Ends) and not found.are_one_machine else Knock.REFUSED
+
+
+class Ends(NamedTuple):
+    """The IP addresses of both ends of a connection."""
+
+    here: str
+    there: str
+
+    @property
+    def are_one_machine(self) -> bool:
+        return self.here == self.there or ipaddress.ip_address(self.there.partition("%")[0]).is_loopback
+
+
+async def _connected(name: ServerName) -> Ends | Knock:
+    """A connection that was made and closed, or why there is none. A name with several addresses refuses when one of
+    them does, and none takes the connection.
+    """
+    met = Knock.UNREACHED
     try:
         async with asyncio.timeout(_KNOCK_S):
-            _, writer = await asyncio.open_connection(name.host, name.port)
-    except (OSError, TimeoutError):
-        return False
+            loop = asyncio.get_running_loop()
+            for *_, place in await loop.getaddrinfo(name.host, name.port, type=socket.SOCK_STREAM):
+                try:
+                    return await _connected_to(str(place[0]), int(place[1]))
+                except ConnectionRefusedError:
+                    met = Knock.REFUSED
+                except OSError:
+                    continue
+    except (OSError, TimeoutError, ValueError, OverflowError):  # the last two: what can be no name or port
+        return Knock.UNREACHED
+    return met
+
+
+async def _connected_to(host: str, port: int) -> Ends:
+    _, writer = await asyncio.open_connection(host, port)
+    ends = Ends(writer.get_extra_info("sockname")[0], writer.get_extra_info("peername")[0])
     writer.close()
     with contextlib.suppress(OSError):
         await writer.wait_closed()
-    return True
+    return ends

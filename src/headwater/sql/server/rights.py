@@ -8,12 +8,12 @@ client of Kafka: READ on the topics of its sources, WRITE and CREATE on that of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from headwater.base.acls import Operation, ResourceType
 from headwater.sql.language import tree
-from headwater.sql.plan.session import Insertion, PersistentQuery
+from headwater.sql.plan.session import KEY_FORMAT, VALUE_FORMAT, Insertion, PersistentQuery
 from headwater.web.callers import Caller, Need, cluster, topic
 from headwater.web.rights import require
 
@@ -160,6 +160,18 @@ def _of_new_source(statement: tree.CreateSource, session: Session) -> list[Need]
     if statement.columns and any(given.get(each, "").upper() in _REGISTERED for each in _FORMATS):
         found.append(topic(Operation.WRITE, name))  # its schema is registered
     return [*found, *_of_source(Operation.ALTER, statement.name, session)] if statement.or_replace else found
+
+
+def of_default_formats(statement: tree.Statement, settings: Mapping[str, str]) -> list[Need]:
+    """What a CREATE that names no format needs because of the default ones: a schema of its columns is registered."""
+    if not isinstance(statement, tree.CreateSource) or not statement.columns:
+        return []
+    given = {name.upper(): str(value) for name, value in statement.properties.items()}
+    sides = (("KEY_FORMAT", KEY_FORMAT), ("VALUE_FORMAT", VALUE_FORMAT))
+    taken = [settings.get(default, "") for name, default in sides if not (name in given or "FORMAT" in given)]
+    if not any(each.upper() in _REGISTERED for each in taken):
+        return []
+    return [topic(Operation.WRITE, given.get("KAFKA_TOPIC", statement.name))]
 
 
 def schema_ids(statement: tree.Statement) -> list[tuple[str, int]]:

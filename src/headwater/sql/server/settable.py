@@ -6,12 +6,15 @@ none: SHOW PROPERTIES says so. Properties of the server itself are set where it 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 from headwater.client.consumer.consumer_settings import CONSUMER
 from headwater.client.settings.producer import PRODUCER
+from headwater.sql.formats.library import format_named
 from headwater.sql.language.errors import SqlError
+from headwater.sql.plan.session import KEY_FORMAT, OFFSET_RESET, TOPIC_PREFIX, VALUE_FORMAT, WRAP_SINGLE
 from headwater.sql.server.config import TABLE, SqlServerConfig
 
 # What a user may set for a statement or a query.
@@ -37,6 +40,14 @@ _WITHOUT_EFFECT: Final = """
     ksql.suppress.buffer.size.bytes ksql.suppress.enabled ksql.timestamp.throw.on.invalid
     ksql.variable.substitution.enable ksql.windowed.session.key.legacy
 """
+_LIMIT: Final = (re.compile(r"-?[0-9]{1,9}"), "a whole number")
+# What ALTER SYSTEM may set, but for formats: which values, and how to say it.
+_VALUES: Final = {
+    OFFSET_RESET: (re.compile("earliest|latest"), "'earliest' or 'latest'"),
+    TOPIC_PREFIX: (re.compile(r"[A-Za-z0-9._-]{0,100}"), "up to 100 letters, digits, '.', '_' and '-'"),
+    WRAP_SINGLE: (re.compile("true|false", re.IGNORECASE), "'true' or 'false'"),
+    **{name: _LIMIT for name in SETTABLE if name.startswith("ksql.functions.")},
+}
 _STREAMS: Final = frozenset(_WITHOUT_EFFECT.split())
 _PREFIXES: Final = ("ksql.streams.", "main.consumer.", "restore.consumer.", "consumer.", "producer.", "admin.")
 
@@ -62,11 +73,20 @@ def check_settable(name: str) -> None:
         raise SqlError(f"Not recognizable as ksql, streams, consumer, or producer property: '{name}'")
 
 
-def check_system(name: str) -> None:
-    """Whether ALTER SYSTEM may set it: only what has an effect. Raises SqlError."""
-    if bare(name) not in SETTABLE:
+def check_system(name: str, value: str) -> None:
+    """Whether ALTER SYSTEM may set it: only what has an effect, and to a value with which statements work: it is for
+    everybody's. Raises SqlError.
+    """
+    plain = bare(name)
+    if plain not in SETTABLE:
         known = ", ".join(sorted(SETTABLE))
         raise SqlError(f"ALTER SYSTEM cannot set '{name}'.", why=f"It sets one of: {known}")
+    if plain in (KEY_FORMAT, VALUE_FORMAT):
+        format_named(value)
+        return
+    pattern, meaning = _VALUES[plain]
+    if not pattern.fullmatch(value):
+        raise SqlError(f"{plain} cannot be '{value}'.", hint=f"It is {meaning}.")
 
 
 def properties(config: SqlServerConfig, system: Mapping[str, str], settings: Mapping[str, str]) -> list[dict[str, Any]]:

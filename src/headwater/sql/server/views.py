@@ -102,12 +102,12 @@ class TableView:
             return [each for key in lookup.keys for each in cut(self._windows.get(key, []), starts, _start)]
         if lookup.key_range is not None:
             if self._by_key is None:
-                self._by_key = SortedIndex((each for each in self._rows if _has_key(each)), _key)
-            return self._by_key.between(lookup.key_range, is_there)
+                self._by_key = SortedIndex((each for each in self._rows if _has_key(each)), _key, is_there)
+            return self._by_key.between(lookup.key_range)
         if lookup.starts is not None:
             if self._by_start is None:
-                self._by_start = SortedIndex(self._rows, _start)
-            return self._by_start.between(lookup.starts, is_there)
+                self._by_start = SortedIndex(self._rows, _start, is_there)
+            return self._by_start.between(lookup.starts)
         return None
 
     async def _follow(self) -> None:
@@ -152,9 +152,10 @@ class TableView:
                 f"{self.source.name} has more than {self._rows_max} rows, which is what a pull query may hold.",
                 hint="Raise ksql.query.pull.rows.max, or ask with EMIT CHANGES.",
             )
-        if whole_name not in self._rows:
-            self._index(name, whole_name)
+        is_new = whole_name not in self._rows
         self._rows[whole_name] = [*value, record.timestamp_ms, record.partition, record.offset, *bare, *bounds]
+        if is_new:
+            self._index(name, whole_name)
 
     def _index(self, name: Key, whole_name: Key) -> None:
         if self.source.window is not None:

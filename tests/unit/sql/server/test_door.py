@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import pytest
 
+from headwater.sql.plan.catalog import SourceInfo
 from headwater.sql.server.api import make_door
 from headwater.sql.server.command_log import Command
 from headwater.sql.server.engine import Engine
@@ -86,6 +87,9 @@ class Terminated(Node):
     async def execute(self, text: str, _settings: Any, _variables: Any, *, caller: Any = None) -> list[Any]:
         self.texts.append(text)
         return []
+
+    async def drop_as_seen(self, seen: SourceInfo, *, delete_topic: bool) -> None:
+        self.texts.append(f"DROP `{seen.name}`{' DELETE TOPIC' if delete_topic else ''};")
 
 
 def _terminate(body: str) -> tuple[int, list[str]]:

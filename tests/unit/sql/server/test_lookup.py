@@ -85,16 +85,28 @@ def test_an_index_finds_what_a_look_at_all_finds(
     index: SortedIndex[tuple[int]] | None = None
     for place, (number, comes) in enumerate(changes):
         if place == made_after:
-            index = SortedIndex(list(there), lambda name: name[0])
+            index = SortedIndex(list(there), lambda name: name[0], there.__contains__)
         if not comes:
             there.discard((number,))
         elif (number,) not in there:
             there.add((number,))
             if index is not None:
                 index.add((number,))
-    index = index or SortedIndex(list(there), lambda name: name[0])
-    found = index.between(wanted, there.__contains__)
+    if index is None:
+        index = SortedIndex(list(there), lambda name: name[0], there.__contains__)
+    found = index.between(wanted)
     assert found == sorted(each for each in there if _is_in(each[0], wanted))
+
+
+def test_an_index_that_nobody_asks_keeps_no_more_than_a_share_beyond_what_is_there() -> None:
+    there: set[int] = set()
+    index: SortedIndex[int] = SortedIndex((), lambda name: name, there.__contains__)
+    for number in range(20_000):  # each key goes when the one after the next hundred comes
+        there.add(number)
+        there.discard(number - 100)
+        index.add(number)
+    assert len(index) <= 100 + 257
+    assert index.between(Range()) == sorted(there)
 
 
 def _is_in(number: int, wanted: Range) -> bool:

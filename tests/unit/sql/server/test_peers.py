@@ -1,24 +1,34 @@
 """What a server knows of the others, and whom it sends away."""
 
 import asyncio
+import contextlib
+import itertools
 import socket
+from typing import Any, cast
 
 import pytest
 
 from headwater.base.ids import TopicPartition
 from headwater.client.admin.groups import GroupMember
+from headwater.sql.server import leading
+from headwater.sql.server.leading import Leading
 from headwater.sql.server.peers import (
     REMEMBERED_MAX,
+    Ends,
+    Knock,
     Member,
     ServerName,
     Watch,
-    answers_at,
+    knock_at,
+    knock_at_own,
     members_of,
     name_of_this,
 )
 
 _OWN = ServerName("10.0.0.1", 8088, "one", "aa")
 _OTHER = ServerName("10.0.0.2", 8088, "two", "bb")
+_BOTH = [Member(_OWN, False), Member(_OTHER, True)]
+_NO_PORTS = ("h:0@m.a", "h:65536@m.a", "h:99999999@m.a", f"h:{'9' * 5_000}@m.a")
 
 
 @pytest.mark.parametrize("name", [_OWN, ServerName("::1", 1, "a.b.example", "0f"), name_of_this("0.0.0.0", 8088)])
@@ -26,17 +36,19 @@ def test_a_name_says_where_and_on_which_machine(name: ServerName) -> None:
     assert ServerName.parse(str(name)) == name
 
 
-@pytest.mark.parametrize("text", [None, "", "somebody", "host:80", "host:eighty@m.a", "@m.a", "host:80@m", "h:80@.a"])
+@pytest.mark.parametrize(
+    "text", [None, "", "somebody", "host:80", "host:eighty@m.a", "@m.a", "host:80@m", "h:80@.a", *_NO_PORTS]
+)
 def test_other_members_are_no_servers(text: str | None) -> None:
     assert ServerName.parse(text) is None
 
 
-def test_a_server_is_sent_away_after_so_many_knocks_in_a_row() -> None:
+def test_a_server_is_sent_away_after_so_many_refusals_in_a_row() -> None:
     watch = Watch(_OWN, 3)
-    members = [Member(_OWN, False), Member(_OTHER, True)]
     rounds = [(True, []), (False, []), (False, []), (True, []), (False, []), (False, []), (False, [_OTHER])]
     for now_ms, (answered, gone) in enumerate(rounds):
-        assert watch.on_look(members, {_OTHER: answered}, now_ms) == gone
+        knock = Knock.ANSWERED if answered else Knock.REFUSED
+        assert watch.on_look(_BOTH, {_OTHER: knock}, now_ms) == gone
     assert watch.statuses()["10.0.0.2:8088"].alive is False
     assert watch.statuses()["10.0.0.2:8088"].updated_ms == 3  # when it answered for the last time
     assert watch.on_look([Member(_OWN, True)], {}, 9) == []
@@ -46,11 +58,51 @@ def test_a_server_is_sent_away_after_so_many_knocks_in_a_row() -> None:
     ]
 
 
+def _sent_away(watch: Watch, knocks: list[Knock], since_ms: int = 0) -> list[int]:
+    """When, of a look each 500 ms, the other was sent away."""
+    times = [since_ms + 500 * number for number in range(len(knocks))]
+    return [now for now, knock in zip(times, knocks, strict=True) if watch.on_look(_BOTH, {_OTHER: knock}, now)]
+
+
+def test_a_server_that_cannot_be_reached_from_here_keeps_its_place() -> None:
+    watch = Watch(_OWN, 3)
+    assert _sent_away(watch, [Knock.ANSWERED] + [Knock.UNREACHED] * 100) == []
+    assert watch.hosts[_OTHER].alive
+    assert _sent_away(Watch(_OWN, 3), [Knock.REFUSED] * 100) == []  # it has never answered here
+
+
+def test_who_is_sent_away_and_comes_back_must_answer_before_it_is_sent_away_again() -> None:
+    watch = Watch(_OWN, 3)
+    assert _sent_away(watch, [Knock.ANSWERED] + [Knock.REFUSED] * 3) == [1_500]
+    watch.on_look([Member(_OWN, True)], {}, 2_000)
+    assert _sent_away(watch, [Knock.REFUSED] * 1_000, 10_000) == []
+    assert _sent_away(watch, [Knock.ANSWERED] + [Knock.REFUSED] * 3, 1_000_000) == [1_001_500]
+
+
+def test_a_member_that_stays_although_it_was_sent_away_is_sent_away_less_and_less_often() -> None:
+    """The request may have failed; or it joined again between two looks, and lives."""
+    when = _sent_away(Watch(_OWN, 3), [Knock.ANSWERED] + [Knock.REFUSED] * 1_000)
+    pauses = [after - before for before, after in itertools.pairwise(when)]
+    assert pauses == [1_500, 2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 128_000]
+
+
 def test_whom_this_one_succeeds_at_its_address_is_sent_away_at_once() -> None:
     before = _OWN._replace(life="00")
     elsewhere = before._replace(machine="two")
     watch = Watch(_OWN, 3)
-    assert watch.on_look([Member(before, True), Member(elsewhere, False)], {}, 0) == [before]
+    members = [Member(before, True), Member(elsewhere, False)]
+    assert watch.on_look(members, {before: Knock.REFUSED}, 0) == [before]
+
+
+def test_two_servers_of_one_machine_name_and_port_do_not_send_each_other_away_for_ever() -> None:
+    twin = _OWN._replace(life="00")
+    members = [Member(_OWN, False), Member(twin, True)]
+    watch = Watch(_OWN, 3)
+    assert watch.on_look(members, {twin: Knock.ANSWERED}, 0) == []  # somebody else answers at the own address
+    watch = Watch(_OWN, 3)
+    assert watch.on_look(members, {twin: Knock.REFUSED}, 0) == [twin]
+    watch.on_look(members[:1], {}, 1)
+    assert [watch.on_look(members, {twin: Knock.REFUSED}, now) for now in range(10_000, 90_000, 10_000)] == [[]] * 8
 
 
 def test_an_address_of_the_loopback_is_known_on_its_machine_only() -> None:
@@ -94,5 +146,93 @@ def test_who_is_to_get_the_queries_leads_when_no_other_has_them_any_more() -> No
 def test_somebody_listens_or_nobody_does() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         name = ServerName("127.0.0.1", listening.getsockname()[1], "m", "l")
-        assert asyncio.run(answers_at(name))
-    assert not asyncio.run(answers_at(name))
+        assert asyncio.run(knock_at(name)) is Knock.ANSWERED
+        assert asyncio.run(knock_at_own(name)) is Knock.REFUSED  # by nobody else
+    assert asyncio.run(knock_at(name)) is Knock.REFUSED
+
+
+def test_what_can_be_no_name_or_has_no_address_is_not_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert asyncio.run(knock_at(ServerName("a..b", 80, "m", "l"))) is Knock.UNREACHED
+
+    def unknown(*_: Any, **_named: Any) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    assert asyncio.run(knock_at(ServerName("nobody", 80, "m", "l"))) is Knock.UNREACHED
+
+
+@pytest.mark.parametrize("problem", [OSError(113, "No route to host"), TimeoutError(), ConnectionResetError()])
+def test_only_a_refusal_says_that_nobody_listens(monkeypatch: pytest.MonkeyPatch, problem: OSError) -> None:
+    async def fails(*_: Any) -> None:
+        raise problem
+
+    monkeypatch.setattr(asyncio, "open_connection", fails)
+    assert asyncio.run(knock_at(ServerName("127.0.0.1", 1, "m", "l"))) is Knock.UNREACHED
+
+
+def test_a_name_with_several_addresses_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """asyncio makes one error of several that differ, which is no ConnectionRefusedError."""
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
+        places = [each.getsockname() for each in (one, two)]
+    resolved = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", place) for place in places]
+    real = socket.getaddrinfo
+
+    def getaddrinfo(host: str, *more: Any, **named: Any) -> Any:
+        return resolved if host == "both" else real(host, *more, **named)
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    assert asyncio.run(knock_at(ServerName("both", 1, "m", "l"))) is Knock.REFUSED
+
+
+def test_a_connection_that_leaves_the_machine_finds_somebody_else() -> None:
+    assert Ends("127.0.0.1", "127.0.1.1").are_one_machine
+    assert Ends("10.0.0.1", "10.0.0.1").are_one_machine
+    assert not Ends("10.0.0.1", "10.0.0.2").are_one_machine
+
+
+class _Wrong:
+    """An admin client whose first look meets what nobody thought of."""
+
+    def __init__(self, *_: Any) -> None:
+        self.looks = 0
+        self.again = asyncio.Event()
+
+    async def __aenter__(self) -> "_Wrong":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    async def describe_group(self, _group: str) -> None:
+        self.looks += 1
+        if self.looks > 1:
+            self.again.set()
+        raise UnicodeError("label empty or too long")
+
+
+def test_a_look_that_fails_is_not_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene() -> None:
+        admin = _Wrong()
+        monkeypatch.setattr(leading, "AsyncAdmin", lambda _: admin)
+        found = Leading({}, "g", "log", cast("Any", None))
+        task = asyncio.create_task(found._look(Watch(_OWN, 3), 0.001))
+        await asyncio.wait_for(admin.again.wait(), 60)
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+    asyncio.run(scene())
+
+
+def test_a_task_that_died_does_not_keep_the_server_from_closing() -> None:
+    async def scene() -> None:
+        found = Leading({}, "g", "log", cast("Any", None))
+
+        async def dies() -> None:
+            raise ValueError("met")
+
+        found._tasks = [asyncio.create_task(dies())]
+        await asyncio.wait(found._tasks)
+        await found.stop()
+
+    asyncio.run(scene())

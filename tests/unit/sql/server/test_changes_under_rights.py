@@ -1,0 +1,184 @@
+"""What a server does with what its caller asked for: never more than he was asked about, and as all servers' settings
+say.
+"""
+
+import asyncio
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from headwater.base.acls import Operation
+from headwater.base.ids import TopicPartition
+from headwater.sql.language.errors import SqlError
+from headwater.sql.server.api import make_door
+from headwater.sql.server.command_log import Command
+from headwater.sql.server.config import SqlServerConfig
+from headwater.sql.server.node import SqlNode
+from headwater.web.callers import Need, cluster, topic
+from headwater.web.messages import Headers, HttpError, Request
+
+_OWN = "CREATE STREAM own (n INT) WITH (KAFKA_TOPIC='own', VALUE_FORMAT='JSON');"
+_OTHERS = _OWN.replace("'own'", "'secret'")
+_READ_ONLY = "CREATE SOURCE STREAM r (n INT) WITH (KAFKA_TOPIC='own-r', VALUE_FORMAT='JSON');"
+_INTERNAL = "CREATE STREAM i (n INT) WITH (KAFKA_TOPIC='_schemas', VALUE_FORMAT='JSON');"
+
+
+class Mallory:
+    """May do what she likes with topics whose names begin with `own`."""
+
+    name = "mallory"
+    may_everything = False
+
+    def __init__(self, *has: Need) -> None:
+        self.has = frozenset(has)
+
+    async def allowed(self, needs: Any) -> frozenset[Need]:
+        return frozenset(need for need in needs if need.name.startswith("own") or need in self.has)
+
+
+class Log:
+    """A log of statements in memory. `meanwhile` are others' statements, which come after the first of ours."""
+
+    def __init__(self, node: SqlNode, meanwhile: tuple[str, ...]) -> None:
+        self._node, self._meanwhile = node, meanwhile
+
+    async def end(self) -> int:
+        return self._node.engine.applied
+
+    async def append(self, command: Command) -> int:
+        offset = self._node.engine.applied
+        self._node.engine.apply(offset, command.encode())
+        for number, text in enumerate(self._meanwhile):
+            assert self._node.engine.apply(offset + 1 + number, Command(text).encode()).error is None
+        self._meanwhile = ()
+        return offset
+
+
+class Admin:
+    """Has a topic `own` of one partition; a group has read `secret` and `own`."""
+
+    def __init__(self) -> None:
+        self.deleted: list[str] = []
+
+    async def delete_topics(self, names: list[str]) -> None:
+        self.deleted += names
+
+    async def list_topics(self, *, internal: bool = False) -> list[Any]:
+        return [SimpleNamespace(name="own", partitions=[None])]
+
+    async def describe_topics(self, _names: list[str]) -> dict[str, Any]:
+        return {}
+
+    async def list_group_offsets(self, _group: str) -> dict[TopicPartition, Any]:
+        return {TopicPartition(each, 0): SimpleNamespace(offset=7) for each in ("secret", "own")}
+
+    async def list_offsets(self, wanted: dict[TopicPartition, Any]) -> dict[TopicPartition, Any]:
+        return {each: SimpleNamespace(offset=9) for each in wanted}
+
+
+def _node(*statements: str, meanwhile: tuple[str, ...] = ()) -> tuple[SqlNode, Admin]:
+    node, admin = SqlNode(SqlServerConfig.of({"bootstrap.servers": "127.0.0.1:1"})[0]), Admin()
+    for text in statements:
+        assert node.engine.apply(node.engine.applied, Command(text).encode()).error is None
+    node._log, node._admin = cast("Any", Log(node, meanwhile)), cast("Any", admin)
+    return node, admin
+
+
+def _terminated(*statements: str, meanwhile: tuple[str, ...] = ()) -> tuple[int, list[str], list[str]]:
+    """The status of /ksql/terminate, what is left, and which topics were deleted."""
+    node, admin = _node(*statements, meanwhile=meanwhile)
+    request = Request(
+        "POST",
+        "/ksql/terminate",
+        ("ksql", "terminate"),
+        headers=Headers((("content-type", "application/json"),)),
+        body=b'{"deleteTopicList": [".*"]}',
+        caller=Mallory(cluster(Operation.ALTER)),
+    )
+    status = asyncio.run(make_door(node).handle(request)).status
+    return status, sorted(node.engine.session.catalog.sources), admin.deleted
+
+
+def test_terminating_keeps_topics_of_read_only_sources_and_internal_ones_and_goes_on() -> None:
+    assert _terminated(_OWN, _READ_ONLY, _INTERNAL) == (200, [], ["own"])
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "deleted"),
+    [(("DROP STREAM own;",), []), (("DROP STREAM own;", _OTHERS), []), (("DROP STREAM own;", _OWN), ["own"])],
+    ids=["gone", "over another topic", "the same again"],
+)
+def test_terminating_deletes_no_topic_that_its_caller_was_not_asked_about(
+    meanwhile: tuple[str, ...], deleted: list[str]
+) -> None:
+    assert _terminated(_OWN, meanwhile=meanwhile) == (200, [], deleted)
+
+
+def test_what_cannot_be_dropped_is_told() -> None:
+    reader = "CREATE STREAM c AS SELECT * FROM own;"
+    assert _terminated(_OWN, meanwhile=(reader,)) == (400, ["C", "OWN"], [])
+
+
+def test_default_formats_of_alter_system_hold_for_create() -> None:
+    node, _ = _node("ALTER SYSTEM 'ksql.persistence.default.format.value'='JSON';")
+    asyncio.run(node.execute("CREATE STREAM x (n INT) WITH (KAFKA_TOPIC='own');", {}, {}))
+    assert node.engine.session.catalog.find("X").value_format.name == "JSON"
+
+
+def test_a_default_format_with_schemas_needs_the_right_to_register_them() -> None:
+    node, _ = _node("ALTER SYSTEM 'ksql.persistence.default.format.value'='AVRO';")
+    reader = Mallory(topic(Operation.READ, "secret"))
+    text = "CREATE STREAM x (n INT) WITH (KAFKA_TOPIC='secret'{});"
+
+    def told(more: str) -> Any:
+        with pytest.raises((HttpError, SqlError)) as problem:
+            asyncio.run(node.execute(text.format(more), {}, {}, caller=reader))
+        return problem.value
+
+    refused = told("")
+    assert isinstance(refused, HttpError)
+    assert refused.status == 403
+    assert "WRITE on TOPIC 'secret'" in refused.message
+    assert "does not exist" in str(told(", VALUE_FORMAT='JSON'"))  # beyond the question of rights
+
+
+@pytest.mark.parametrize(("has", "shown"), [((), ["own"]), ((topic(Operation.DESCRIBE, "secret"),), ["own", "secret"])])
+@pytest.mark.parametrize("text", ["DESCRIBE mine EXTENDED;", "SHOW STREAMS EXTENDED;"])
+def test_who_sees_the_sink_alone_is_not_told_what_its_query_reads(
+    text: str, has: tuple[Need, ...], shown: list[str]
+) -> None:
+    node, _ = _node(_OTHERS, "CREATE STREAM mine WITH (KAFKA_TOPIC='own') AS SELECT * FROM own;")
+    (answer,) = asyncio.run(node.execute(text, {}, {}, caller=Mallory(*has)))
+    told = [answer["sourceDescription"]] if "sourceDescription" in answer else answer["sourceDescriptions"]
+    (mine,) = (each for each in told if each["name"] == "MINE")
+    (summary,) = mine["queryOffsetSummaries"]
+    assert [each["kafkaTopic"] for each in summary["topicSummaries"]] == shown
+
+
+def _raises(act: Callable[[], object]) -> bool:
+    try:
+        act()
+    except SqlError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [
+        ("ksql.persistence.default.format.value", "avro", "NOPE"),
+        ("ksql.persistence.default.format.key", "KAFKA", ""),
+        ("ksql.streams.auto.offset.reset", "earliest", "abc"),
+        ("ksql.functions.collect_list.limit", "-1", "abc"),
+        ("ksql.functions._global_.limit", "10", "1.5"),
+        ("ksql.persistence.wrap.single.values", "False", "no"),
+        ("ksql.output.topic.name.prefix", "team-a.", "a b"),
+    ],
+)
+def test_alter_system_takes_no_value_with_which_others_statements_would_fail(name: str, good: str, bad: str) -> None:
+    node, _ = _node()
+    for value, is_refused in ((good, False), (bad, True)):
+        (statement,) = node.engine.session.parse(f"ALTER SYSTEM '{name}'='{value}';")
+        assert _raises(lambda given=statement: node.engine.check(given, {})) is is_refused  # type: ignore[misc]
