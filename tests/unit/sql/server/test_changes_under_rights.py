@@ -107,8 +107,13 @@ def test_terminating_keeps_topics_of_read_only_sources_and_internal_ones_and_goe
 
 @pytest.mark.parametrize(
     ("meanwhile", "deleted"),
-    [(("DROP STREAM own;",), []), (("DROP STREAM own;", _OTHERS), []), (("DROP STREAM own;", _OWN), ["own"])],
-    ids=["gone", "over another topic", "the same again"],
+    [
+        (("DROP STREAM own;",), []),
+        (("DROP STREAM own;", _OTHERS), []),
+        (("DROP STREAM own;", _OWN.replace("STREAM", "SOURCE STREAM")), []),
+        (("DROP STREAM own;", _OWN), ["own"]),
+    ],
+    ids=["gone", "over another topic", "read-only", "the same again"],
 )
 def test_terminating_deletes_no_topic_that_its_caller_was_not_asked_about(
     meanwhile: tuple[str, ...], deleted: list[str]
