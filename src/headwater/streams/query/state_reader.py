@@ -80,8 +80,8 @@ class StateOfTask:
             if self._follower is None:
                 yield snapshot
             else:
-                parts = {StoreType.LMDB: snapshot, StoreType.ROCKSDB: self._follower.snapshot()}
-                yield CombinedSnapshot(parts, self.settings.store_type)
+                others = {StoreType.ROCKSDB: self._follower.snapshot}
+                yield CombinedSnapshot(snapshot, others, self.settings.store_type)
         finally:
             reading.abort()
 

@@ -166,7 +166,7 @@ class StandbyTasks:
         state = open_state(
             self._directory / task,
             [store.spec for store in asked.plan.stores],
-            changelogs,
+            changelogs_of(asked.plan, int(task.partition("_")[2]), self._program.name),  # also of what is in memory now
             self._program.task_settings.store_type,
         )
         try:

@@ -6,9 +6,11 @@ store lies in one part together with its position and notes, and each part commi
 between two of them leaves one behind its changelogs, never ahead, and only that one is replayed.
 """
 
+import logging
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -22,20 +24,27 @@ from headwater.streams.stores.snapshot import StateSnapshot
 from headwater.streams.stores.spec import StoreSpec, StoreType
 from headwater.streams.stores.state import ChangelogPartition, Owner, Reloads
 
+_log: Final = logging.getLogger("headwater.streams")
 ROCKSDB: Final = "rocksdb"  # the directory of that part in that of the task
 Part = LmdbState | MemoryState | DiskState[Any]
 
 
 class CombinedSnapshot(StateSnapshot):
-    """What is no store's is of LMDB."""
+    """What is no store's is of LMDB. Another part is opened when one of its stores is asked for."""
 
-    def __init__(self, parts: Mapping[StoreType, StateSnapshot], default: StoreType) -> None:
+    def __init__(
+        self, lmdb: StateSnapshot, others: Mapping[StoreType, Callable[[], StateSnapshot]], default: StoreType
+    ) -> None:
         super().__init__(lambda _: None)
-        self._parts = parts
+        self._parts = {StoreType.LMDB: lmdb}
+        self._others = others
         self._default = default
 
     def part(self, spec: StoreSpec) -> StateSnapshot:
-        return self._parts[spec.lies_in(self._default)]
+        kind = spec.lies_in(self._default)
+        if kind not in self._parts:
+            self._parts[kind] = self._others[kind]()
+        return self._parts[kind]
 
     def map(self, name: str) -> PendingMap:
         return self._parts[StoreType.LMDB].map(name)
@@ -91,25 +100,37 @@ class CombinedState:
             part.wipe()
         self._reloads.run()
 
-    def wipe_strays(self) -> None:
-        """A part that has rows of a store which lies elsewhere now. If that came back, they would be older than what
-        compaction may have taken from its changelog.
+    def forget_strays(self, stores: Iterable[StoreSpec]) -> None:
+        """What a part has of a store that lies elsewhere now. If the store came back, its rows would be older than what
+        compaction may have taken from its changelog. Other stores, which may have no changelog, and the times of
+        operators stay.
         """
-        for part in self._parts.values():
-            if any(self.part(spec) is not part for where, spec in self._changelogs.items() if where in part.positions):
-                part.wipe()
+        for spec in stores:
+            changelogs = [where for where, logged in self._changelogs.items() if logged.name == spec.name]
+            for kind, part in self._parts.items():
+                if part is self.part(spec) or not isinstance(part, DiskState):
+                    continue
+                if part.forget_store(spec.name, changelogs) and not spec.logged:
+                    _log.warning("a store without a changelog begins empty store=%s was_in=%s", spec.name, kind)
 
     @contextmanager
     def snapshot(self) -> Iterator[StateSnapshot]:
-        """The last commits that are written, for readers of other threads: one at a time."""
+        """The last commits that are written, for readers of other threads. Parts are opened when a store of theirs is
+        asked for, but LMDB, which tells whether the state is closed.
+        """
         with ExitStack() as stack:
-            parts = {kind: stack.enter_context(part.snapshot()) for kind, part in self._parts.items()}
-            yield CombinedSnapshot(parts, self._default)
+            lmdb = stack.enter_context(self._lmdb.snapshot())
+            others = {kind: partial(_entered, stack, part) for kind, part in self._parts.items()}
+            yield CombinedSnapshot(lmdb, others, self._default)
 
     def close(self) -> None:
         with ExitStack() as stack:  # each is closed, whatever another says; LMDB, whose lock is the task's, last
             for part in self._parts.values():
                 stack.callback(part.close)
+
+
+def _entered(stack: ExitStack, part: Part) -> StateSnapshot:
+    return stack.enter_context(part.snapshot())
 
 
 OpenState = LmdbState | CombinedState
@@ -122,17 +143,18 @@ def open_state(
     default: StoreType = StoreType.LMDB,
 ) -> OpenState:
     """Of a task with these stores. `default`: where a store lies that says nothing. Raises StateInUse."""
-    kinds = {spec.lies_in(default) for spec in stores}
+    specs = list(stores)
+    kinds = {spec.lies_in(default) for spec in specs}
     parts: dict[StoreType, Part] = {StoreType.LMDB: (lmdb := LmdbState(directory))}
     try:
         if StoreType.ROCKSDB in kinds:
             parts[StoreType.ROCKSDB] = _rocksdb(directory / ROCKSDB)
-        else:  # of a time when some store was there
+        else:  # of a time when some store was there; nothing but stores is
             shutil.rmtree(directory / ROCKSDB, ignore_errors=True)
         if StoreType.IN_MEMORY in kinds:
             parts[StoreType.IN_MEMORY] = MemoryState()
         combined = CombinedState(parts, default, changelogs)
-        combined.wipe_strays()
+        combined.forget_strays(specs)
     except BaseException:
         for part in reversed(parts.values()):
             part.close()

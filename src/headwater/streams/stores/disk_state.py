@@ -25,6 +25,7 @@ _RECENT_BYTES: Final = 32 << 20  # of rows of each map that stay in memory
 _MOST_UNWRITTEN: Final = 100_000  # rows of commits that wait in memory
 _OWNER: Final = Struct(">qq")
 _POSITION: Final = Struct(">q")
+STORE_NOTES: Final = (b"stream-time\x00", b"sequence\x00")  # and the name of the store; others are of the task
 
 Map = TypeVar("Map", bound=CommittedMap)
 
@@ -83,6 +84,14 @@ class DiskState(ABC, Generic[Map]):
     @abstractmethod
     def _wipe_rows(self) -> None:
         """Of all maps, also those that nobody has asked for yet, and positions."""
+
+    @abstractmethod
+    def _map_names(self) -> list[str]:
+        """Of all maps that are on disk."""
+
+    @abstractmethod
+    def _forget_rows(self, maps: list[Map], notes: list[bytes], positions: list[ChangelogPartition]) -> None:
+        """All rows of the maps, these notes and these positions: one write."""
 
     @abstractmethod
     def _sync(self) -> None: ...
@@ -171,6 +180,22 @@ class DiskState(ABC, Generic[Map]):
         self._wipe_rows()
         self._forget_unwritten()
         self.discard()
+
+    def forget_store(self, name: str, changelogs: Iterable[ChangelogPartition]) -> bool:
+        """Its rows, its notes, and its position; nothing of other stores and of operators. Before anything is put.
+        False: there were no rows of it.
+        """
+        own = [each for each in self._map_names() if each == name or each.startswith(f"{name}/")]
+        maps = [found for found in map(self._make_map, own) if found.end()]
+        committed, pending = self._maps["/notes"]
+        of_store = [kind + name.encode() for kind in STORE_NOTES]
+        notes = [note for note in of_store if committed.get(note) is not None]
+        known = self.positions
+        positions = [each for each in changelogs if each in known]
+        if maps or notes or positions:
+            self._forget_rows(maps, notes, positions)
+            pending.forget()
+        return bool(maps)
 
     def close(self) -> None:
         """What is pending is lost; what is committed is on the device, but where another owner has come in between."""

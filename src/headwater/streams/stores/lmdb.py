@@ -232,6 +232,21 @@ class LmdbState(DiskState[LmdbMap]):
                 transaction.drop(database, delete=False)
         self.reading = self._environment.begin()
 
+    def _map_names(self) -> list[str]:
+        return [bytes(name).decode() for name, _ in self.reading.cursor()]
+
+    def _forget_rows(self, maps: list[LmdbMap], notes: list[bytes], positions: list[ChangelogPartition]) -> None:
+        self.reading.abort()
+        try:
+            with self._environment.begin(write=True) as transaction:
+                for each in maps:
+                    transaction.drop(each.database, delete=False)
+                self._maps["/notes"][0].apply(transaction, dict.fromkeys(notes))
+                for partition in positions:
+                    transaction.delete(position_row(partition, 0)[0], db=self._positions_database)
+        finally:
+            self.reading = self._environment.begin()
+
     def _sync(self) -> None:
         self._environment.sync(True)
 

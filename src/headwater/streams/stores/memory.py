@@ -1,6 +1,7 @@
 """The state of a task in memory: for tests, and for stores that are restored from their changelog at each start.
 
-Queries of other threads read under a lock that a commit takes, too: rows change in commits only.
+Queries of other threads read rows as they were at a commit. A commit does not wait for them: it copies a map that one
+of them reads before it changes it.
 """
 
 import threading
@@ -16,13 +17,14 @@ from headwater.streams.stores.state import ChangelogPartition, Owner, Reloads, S
 
 
 class MemoryMap:
-    """An `ordered.CommittedMap`. Only a commit changes it, and no iterator lives across one."""
+    """An `ordered.CommittedMap`. Only a commit changes it, and no iterator of its owner lives across one."""
 
-    __slots__ = ("_ordered", "_rows")
+    __slots__ = ("_ordered", "_rows", "is_shared")
 
     def __init__(self) -> None:
         self._rows: dict[bytes, bytes] = {}
         self._ordered: SortedKeys | None = None  # from the first scan on
+        self.is_shared = False  # a snapshot has these rows
 
     def get(self, key: bytes) -> bytes | None:
         return self._rows.get(key)
@@ -41,13 +43,16 @@ class MemoryMap:
     def end(self) -> bytes | None:
         return None  # to look for a row costs no more
 
-    def unsorted(self) -> "UnsortedMap":
+    def shared(self) -> "UnsortedMap":
+        self.is_shared = True
         return UnsortedMap(self._rows)
 
     def apply(self, changes: Mapping[bytes, bytes | None], floor: bytes = b"") -> None:
         if floor:
             self._rows = {key: value for key, value in self._rows.items() if key >= floor}
-            self._ordered = None
+            self._ordered, self.is_shared = None, False
+        if changes and self.is_shared:
+            self._rows, self.is_shared = dict(self._rows), False
         for key, value in changes.items():
             if value is None:
                 if self._rows.pop(key, None) is not None and self._ordered is not None:
@@ -89,7 +94,8 @@ class MemoryState:
         self._positions: dict[ChangelogPartition, int] = {}
         self._claimed = self._owner = Owner(-1, -1)
         self._reloads = Reloads()
-        self._snapshots = threading.Lock()  # held while one is read, and while rows change
+        self._snapshots = threading.Lock()  # held while one is taken or given back, and while rows change
+        self._readers = 0
         self.notes = self.map("/notes")
         self.times = self.map("/times")
 
@@ -124,10 +130,18 @@ class MemoryState:
 
     @contextmanager
     def snapshot(self) -> Iterator[StateSnapshot]:
-        """The last commit, for readers of other threads: one at a time, and the next commit waits for it."""
+        """The last commit, for readers of other threads."""
         with self._snapshots:
-            maps = {name: committed.unsorted() for name, (committed, _) in self._maps.items()}
+            self._readers += 1
+            maps = {name: committed.shared() for name, (committed, _) in self._maps.items()}
+        try:
             yield StateSnapshot(maps.get)
+        finally:
+            with self._snapshots:
+                self._readers -= 1
+                if not self._readers:
+                    for committed, _ in self._maps.values():
+                        committed.is_shared = False
 
     def discard(self) -> None:
         for _, pending in self._maps.values():

@@ -271,6 +271,18 @@ class RocksState(DiskState[RocksMap]):
             family.add_wiping_to(batch)
         self._apply(batch)
 
+    def _map_names(self) -> list[str]:
+        return list(self._families)
+
+    def _forget_rows(self, maps: list[RocksMap], notes: list[bytes], positions: list[ChangelogPartition]) -> None:
+        batch = rocksdict.WriteBatch(raw_mode=True)
+        for each in maps:
+            each.add_wiping_to(batch)
+        self._maps["/notes"][0].add_to(batch, dict.fromkeys(notes), b"")
+        for partition in positions:
+            batch.delete(position_row(partition, 0)[0], self._positions.handle)
+        self._apply(batch)
+
     def _sync(self) -> None:
         self._database.flush_wal(True)
 

@@ -1,7 +1,10 @@
 """A task whose stores lie in LMDB, RocksDB and memory: each with its own position, and none ahead of its changelog."""
 
+import dataclasses
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,8 @@ from headwater.streams import App, Materialized, key_value_store
 from headwater.streams.stores.build import build_store
 from headwater.streams.stores.combined_state import CombinedState, check_installed, open_state
 from headwater.streams.stores.lmdb import LmdbState
-from headwater.streams.stores.spec import StoreSpec, StoreType
+from headwater.streams.stores.memory import MemoryState
+from headwater.streams.stores.spec import StoreKind, StoreSpec, StoreType
 from headwater.streams.stores.state import ChangelogPartition, Owner, TaskState
 
 SPECS = {kind: StoreSpec(f"in-{kind}", timestamped=False, store_type=kind) for kind in StoreType}
@@ -126,7 +130,103 @@ def test_a_store_that_comes_back_to_where_it_was_does_not_find_its_old_rows(tmp_
         state.commit(END)
     with opened(tmp_path) as state:
         assert isinstance(state, CombinedState)
-        assert (seen(state), dict(state.positions)) == (all_of(None), {})
+        stayed = next(where for where, spec in CHANGELOGS.items() if spec.store_type is StoreType.LMDB)
+        assert (seen(state), dict(state.positions)) == (all_of(None) | {"lmdb": b"2"}, {stayed: 2})
+
+
+@pytest.mark.parametrize("before", [StoreType.LMDB, StoreType.ROCKSDB])
+def test_a_store_that_changes_its_type_takes_nothing_from_others(tmp_path: Path, before: StoreType) -> None:
+    """Nobody brings back rows without a changelog, and the times of operators."""
+    after = StoreType.ROCKSDB if before is StoreType.LMDB else StoreType.LMDB
+    others = [
+        StoreSpec(f"{kind}-{logged}", timestamped=False, store_type=kind, logged=logged)
+        for kind in (before, after)
+        for logged in (False, True)
+    ]
+    moved = StoreSpec("moved", StoreKind.WINDOW, retention_ms=1000, window_size_ms=10, store_type=before)
+    where = {ChangelogPartition(f"app-{spec.name}-changelog", 0): spec for spec in (moved, *others) if spec.logged}
+    (of_moved,) = [each for each, spec in where.items() if spec is moved]
+
+    def stores(state: TaskState, spec: StoreSpec) -> tuple[Any, list[Any]]:
+        return build_store(spec, state), [build_store(each, state) for each in others]
+
+    with closing(open_state(tmp_path, [moved, *others], where)) as state:
+        state.claim(Owner(1, 0))
+        window, kept = stores(state, moved)
+        window.put(b"a", bytes(8) + b"1", 70)
+        for each in kept:
+            each.put(b"a", b"1")
+        state.times.put(b"t", b"7")
+        state.commit(dict.fromkeys(where, 1))
+    there = dataclasses.replace(moved, store_type=after)
+    for spec in (there, moved):
+        now = {each: there if of is moved and spec is there else of for each, of in where.items()}
+        with closing(open_state(tmp_path, [spec, *others], now)) as state:
+            state.claim(Owner(1, 0))
+            window, kept = stores(state, spec)
+            assert (list(window.all()), window.stream_time) == ([], -1)
+            assert [each.get(b"a") for each in kept] == [b"1"] * 4
+            assert state.times.get(b"t") == b"7"
+            assert state.positions == {each: 1 for each in where if each != of_moved}
+
+
+@pytest.mark.parametrize("before", [StoreType.LMDB, StoreType.ROCKSDB])
+def test_a_store_without_a_changelog_begins_empty_where_it_lies_now(tmp_path: Path, before: StoreType) -> None:
+    after = StoreType.ROCKSDB if before is StoreType.LMDB else StoreType.LMDB
+    for kind in (before, after, before):
+        spec = StoreSpec("own", timestamped=False, store_type=kind, logged=False)
+        with closing(open_state(tmp_path, [spec], {})) as state:
+            state.claim(Owner(1, 0))
+            store: Any = build_store(spec, state)
+            assert store.get(b"a") is None
+            store.put(b"a", b"1")
+            state.commit({})
+
+
+def test_a_query_opens_only_the_part_that_it_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opens: list[StoreType] = []
+
+    def noted(kind: StoreType, taken: Any) -> Any:
+        opens.append(kind)
+        return taken()
+
+    with opened(tmp_path) as state:
+        put(state, b"1")
+        state.commit(BEGIN)
+        for kind, spec in SPECS.items():
+            part = state.part(spec)
+            monkeypatch.setattr(part, "snapshot", partial(noted, kind, part.snapshot))
+        for kind, spec in SPECS.items():
+            opens.clear()
+            with state.snapshot() as snapshot:
+                store: Any = build_store(spec, snapshot)
+                assert (store.get(b"a"), store.get(b"b")) == (b"1", None)
+            assert opens == [StoreType.LMDB, kind][kind is StoreType.LMDB :], "LMDB tells whether the state is closed"
+
+
+def test_a_commit_in_memory_does_not_wait_for_a_query() -> None:
+    state, written = MemoryState(), threading.Event()
+    rows = state.map("rows")
+    rows.put(b"a", b"1")
+    rows.put(b"b", b"1")
+    state.commit({})
+    rows.put(b"a", b"2")
+    rows.put(b"b", None)
+
+    def commit() -> None:
+        state.commit({})
+        written.set()
+
+    other = threading.Thread(target=commit)
+    with state.snapshot() as one:
+        other.start()
+        was_written = written.wait(60)
+        with state.snapshot() if was_written else nullcontext(one) as later:
+            assert was_written
+            assert (list(one.map("rows").scan()), one.map("rows").get(b"b")) == ([(b"a", b"1"), (b"b", b"1")], b"1")
+            assert list(later.map("rows").scan()) == [(b"a", b"2")]
+    other.join()
+    assert list(state.map("rows").scan()) == [(b"a", b"2")]
 
 
 def test_a_store_in_memory_that_nothing_restores_lies_on_disk() -> None:
