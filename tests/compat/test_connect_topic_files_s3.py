@@ -1,5 +1,6 @@
 """TopicFiles onto a server of S3's protocol that others wrote: cuts of several files, tasks that die, wrong logins."""
 
+import gc
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -8,11 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow.fs import FileSelector, FileType, S3FileSystem
 
-from compat.support.s3 import BUCKET, LOGIN, s3_server
+from compat.support.s3 import BUCKET, LOGIN, refusing_server, s3_server
 from headwater.base.ids import TopicPartition
 from headwater.client import Producer
 from headwater.connect.connectors.topic_files.connector import TopicFilesConnector
 from headwater.connect.connectors.topic_files.object_store import INTENTS
+from headwater.connect.connectors.topic_files.places import S3Place, place_of
 from headwater.connect.connectors.topic_files.s3 import S3Objects
 from headwater.connect.data import schema as s
 from headwater.connect.data.struct import Struct
@@ -138,7 +140,7 @@ def test_offsets_are_those_of_the_objects(config: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("change", [{"path": "s3://no-such-bucket/x"}, {"s3.endpoint": "http://127.0.0.1:1"}])
 def test_a_bucket_that_cannot_be_written_is_told(config: dict[str, str], change: dict[str, str]) -> None:
-    with pytest.raises(ConnectError, match="Cannot write s3://"):
+    with pytest.raises(ConnectError, match=r"Cannot write s3://.*: When "):
         put_until(SinkKit(TopicFilesConnector, {**config, **change}), 4)
 
 
@@ -148,3 +150,30 @@ def test_many_megabytes_are_one_object(config: dict[str, str]) -> None:
     sink.put(*("x" * 5_000_000 for _ in range(3)))
     (data,) = objects(config).values()
     assert len(data) == 3 * 5_000_003
+
+
+@pytest.mark.parametrize("part", [1, 2, 3])
+def test_an_upload_of_which_a_part_is_refused_is_never_completed(part: int) -> None:
+    """Not by Arrow's `close`, nor by its destructor: the object would lack that part."""
+    with refusing_server(f"partNumber={part}&") as (address, requests):
+        given = {"path": f"s3://{BUCKET}/x", "s3.endpoint": address, "format": "json", **LOGIN}
+        place = place_of(TopicFilesConnector.config_def.parse(given))
+        assert isinstance(place, S3Place)
+        client = S3Objects(place)
+        with pytest.raises(OSError, match="refused"):
+            client.put("k", b"x" * 25_000_000)
+        del client
+        gc.collect()
+        assert f"POST /{BUCKET}/x/k?uploads" in requests
+        assert f"PUT /{BUCKET}/x/k?partNumber={part}&uploadId=u" in requests
+        assert [each for each in requests if each.startswith("POST")] == [f"POST /{BUCKET}/x/k?uploads"]
+
+
+def test_an_upload_that_is_interrupted_is_never_completed(config: dict[str, str]) -> None:
+    place = place_of(TopicFilesConnector.config_def.parse(config))
+    assert isinstance(place, S3Place)
+    not_bytes: Any = 5
+    with pytest.raises(TypeError):
+        S3Objects(place).put("k", not_bytes)
+    gc.collect()
+    assert S3Objects(place).keys("") == []

@@ -130,7 +130,7 @@ a standalone worker, as they do there. The door speaks plain HTTP on 127.0.0.1 u
   whoever writes them makes the same files, and what stops in the middle leaves no short ones. All open files of a partition end together. Records that
   are in no file yet are read again after a restart: on a quiet topic, they wait for the next ones. Records without a value are errors, or passed over
   (`behavior.on.null.values`). Objects in S3 cannot be renamed: one is there whole or not at all, and while a task writes several files that belong together (`partitioner=field` and `time`), an object
-  in `<topic>/_cuts/` names them. Whoever finds it takes those back that are there and writes them again; so readers may see some of these files before the others, and go and come again. A task that has lost its partition
+  in `<topic>/_cuts/` names them. Whoever finds it, and not all of them, puts an object of its own there and writes them all again; so readers may see some of these files before the others. Offsets are not reset while such an object is there. A task that has lost its partition
   without knowing writes the same files again; one with an older configuration, which ends them elsewhere, is not kept out of S3. Keys, headers and timestamps are not written; InsertField puts what it can into the value.
 - **Spark.** SparkSource and SparkSink read and write whatever Spark can (`format`, `options.*`), with the same converters and transforms. A worker has
   one Spark session, begun by the first connector that needs it, made of the worker's `spark.*` properties: `spark.master`, `spark.jars`, `spark.jars.packages`.

@@ -1,4 +1,4 @@
-"""A server that speaks S3's protocol (moto), in a process of its own, with one bucket."""
+"""A server that speaks S3's protocol (moto), in a process of its own, with one bucket; and one that refuses uploads."""
 
 import http.client
 import subprocess
@@ -6,7 +6,9 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 from headwater.server.zookeeper.process import free_ports
 
@@ -44,3 +46,52 @@ def _make_bucket(port: int) -> bool:
         return False
     finally:
         connection.close()
+
+
+@contextmanager
+def refusing_server(refused: str) -> Iterator[tuple[str, list[str]]]:
+    """Its address, and the requests that came. It takes uploads in parts, but none whose address has `refused` in it."""
+    came: list[str] = []
+
+    class Handler(_Uploads):
+        requests, refuses = came, refused
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", came
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+class _Uploads(BaseHTTPRequestHandler):
+    requests: list[str]
+    refuses: str
+
+    def do_POST(self) -> None:
+        self._take(b"<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>")
+
+    def do_PUT(self) -> None:
+        self._take(b"")
+
+    def _take(self, answer: bytes) -> None:
+        if "chunked" in self.headers.get("Transfer-Encoding", ""):
+            while size := int(self.rfile.readline(), 16):
+                self.rfile.read(size + 2)
+            self.rfile.readline()
+        else:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.requests.append(f"{self.command} {self.path}")
+        refused = self.refuses in self.path
+        body = b"<Error><Code>AccessDenied</Code><Message>refused</Message></Error>" if refused else answer
+        self.send_response(403 if refused else 200)
+        self.send_header("ETag", '"e"')
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name there
+        del format, args

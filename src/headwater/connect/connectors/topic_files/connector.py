@@ -210,7 +210,8 @@ class TopicFilesConnector(SinkConnector):
         del known
         if not self._store(props).is_empty():
             raise ConnectError(
-                f"There are files in {props['path']}, and their names say where to go on: move them away first, or choose another path"
+                f"There are files in {props['path']}, and their names say where to go on (objects in <topic>/_cuts do, too): "
+                f"move them away first, or choose another path"
             )
         return True
 

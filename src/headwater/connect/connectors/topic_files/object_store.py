@@ -5,9 +5,12 @@ it is written, an object that names them all:
 
     <topic>/_cuts/<partition>+<cut's first>+<cut's last>+<writer>.json
 
-1. write the intent, 2. write the files, 3. delete the intent. Whoever finds an intent, and not all of its files, deletes
-those that are there and goes on at the cut's first offset: the records make the same files again (`rotation`). Readers
-may see some files of a cut before the others, and those of a cut that is undone go and come again.
+1. write the intent, 2. write the files, 3. see that the intent is still there, 4. delete it. Whoever finds an intent,
+and not all of its files, goes on at the cut's first offset: the records make the same files again (`rotation`). Before
+it deletes that intent, it writes one of its own for the same files, and keeps it until it has written them all. So files
+that a task before it still writes never pass for a whole cut, whoever dies meanwhile. Files of such a cut that the
+records do not make again (the configuration is another one) are deleted before the first new one is written; others are
+never deleted, so that no late delete can meet a file that counts. Readers may see some files of a cut before the others.
 
 A task that has lost its partition without knowing writes the same bytes under the same names. Its intent has its own
 name, so neither ends the other's; when its intent is gone, it fails, before its group commits. What this does not keep
@@ -39,7 +42,8 @@ class Objects(Protocol):
 
     def get(self, key: str) -> bytes: ...
 
-    def put(self, key: str, data: bytes) -> None: ...
+    def put(self, key: str, data: bytes) -> None:
+        """The object is there whole, or not at all, also when this fails."""
 
     def delete(self, key: str) -> None:
         """None there is fine."""
@@ -49,6 +53,7 @@ class _Intent(NamedTuple):
     key: str
     place: TopicPartition
     first: int
+    last: int
     files: frozenset[str]  # keys
 
 
@@ -61,6 +66,7 @@ class ObjectStore:
     def __init__(self, objects: Objects, where: str, offset_width: int) -> None:
         self._objects, self._where, self._width = objects, where, offset_width
         self._writer = uuid.uuid4().hex[:12]
+        self._kept: dict[TopicPartition, list[_Intent]] = {}  # our intents of cuts that are to be written again
 
     def recover(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         return self._ends(partitions, mend=True)
@@ -69,76 +75,122 @@ class ObjectStore:
         return self._ends(partitions, mend=False)
 
     def is_empty(self) -> bool:
+        """Intents count: they say where to go on, too."""
         with told(self._where):
-            return all(FileName.parse(key.rpartition("/")[2]) is None for key in self._objects.keys(""))
+            names = [key.rpartition("/")[2] for key in self._objects.keys("")]
+        return all(FileName.parse(name) is None and _INTENT.fullmatch(name) is None for name in names)
 
     def _ends(self, partitions: Sequence[TopicPartition], *, mend: bool) -> dict[TopicPartition, int]:
         ends: dict[TopicPartition, int] = {}
         for topic in sorted({each.topic for each in partitions}):
             with told(f"{self._where}/{topic}"):
-                found = self._scan(topic, {each.partition for each in partitions if each.topic == topic})
-                begins: dict[TopicPartition, int] = {}
+                found = self._scan_twice(topic, {each.partition for each in partitions if each.topic == topic})
+                again: list[_Intent] = []
                 for intent in found.intents:
                     undone = half_done(intent.place, intent.first, intent.files, found.finished)
                     if undone is not None:
-                        begins[intent.place] = intent.first  # also where the group has committed more
+                        again.append(intent)
                         for key in undone:
                             del found.finished[key]
-                    if mend:
-                        for key in (*sorted(undone or ()), intent.key):
-                            self._objects.delete(key)
+                if mend:
+                    self._take_over([each for each in partitions if each.topic == topic], again, found.intents)
+            begins: dict[TopicPartition, int] = {}
+            for intent in again:  # also where the group has committed more
+                begins[intent.place] = min(intent.first, begins.get(intent.place, intent.first))
             ends |= begins
             for place, end in ends_by_partition(topic, list(found.finished.values())).items():
                 ends[place] = max(end, begins.get(place, 0))
         return ends
+
+    def _take_over(
+        self, partitions: Sequence[TopicPartition], again: Sequence[_Intent], found: Sequence[_Intent]
+    ) -> None:
+        """Our intents of the cuts that are to be written `again` are there before the others go."""
+        ours: dict[str, _Intent] = {}
+        for intent in again:
+            key = self._intent_key(intent.place, intent.first, intent.last)
+            files = intent.files | (ours[key].files if key in ours else frozenset())
+            ours[key] = intent._replace(key=key, files=files)
+        for intent in ours.values():
+            self._put_intent(intent)
+        for intent in found:
+            if intent.key not in ours:
+                self._objects.delete(intent.key)
+        for place in partitions:
+            self._kept[place] = [each for each in ours.values() if each.place == place]
+
+    def _scan_twice(self, topic: str, partitions: set[int]) -> _Found:
+        """Objects come and go while they are listed and read; what two scans saw was there between them, all at once."""
+        before = None
+        while True:
+            try:
+                found = self._scan(topic, partitions)
+            except FileNotFoundError:  # whoever wrote that intent has ended its cut meanwhile
+                before = None
+                continue
+            if found == before:
+                return found
+            before = found
 
     def _scan(self, topic: str, partitions: set[int]) -> _Found:
         found = _Found({}, [])
         for key in sorted(self._objects.keys(topic)):
             name = key.rpartition("/")[2]
             file, intent = FileName.parse(name), _INTENT.fullmatch(name)
-            if file is not None and file.topic == topic and file.partition in partitions:
+            if key == f"{topic}/{INTENTS}/{name}":
+                if intent is not None and int(intent[1]) in partitions:
+                    place = TopicPartition(topic, int(intent[1]))
+                    files = frozenset(f"{topic}/{each}" for each in json.loads(self._objects.get(key)))
+                    found.intents.append(_Intent(key, place, int(intent[2]), int(intent[3]), files))
+            elif file is not None and file.topic == topic and file.partition in partitions:
                 found.finished[key] = file
-            elif intent is not None and key == f"{topic}/{INTENTS}/{name}" and int(intent[1]) in partitions:
-                found.intents.append(self._read(key, TopicPartition(topic, int(intent[1])), int(intent[2])))
         return found
 
-    def _read(self, key: str, place: TopicPartition, first: int) -> _Intent:
-        try:
-            files = json.loads(self._objects.get(key))
-        except FileNotFoundError:  # whoever wrote it has ended its cut meanwhile
-            return _Intent(key, place, first, frozenset())
-        return _Intent(key, place, first, frozenset(f"{place.topic}/{each}" for each in files))
+    def _intent_key(self, place: TopicPartition, first: int, last: int) -> str:
+        return f"{place.topic}/{INTENTS}/{place.partition}+{first}+{last}+{self._writer}.json"
+
+    def _put_intent(self, intent: _Intent) -> None:
+        below = sorted(key.removeprefix(f"{intent.place.topic}/") for key in intent.files)
+        self._objects.put(intent.key, json.dumps(below).encode())
 
     def write(self, place: TopicPartition, extension: str, files: Sequence[Written]) -> None:
         named = {
-            f"{each.directory}/{FileName(place.topic, place.partition, each.first, each.last, extension).text(self._width)}": each.data
+            f"{place.topic}/{each.directory}/{FileName(place.topic, place.partition, each.first, each.last, extension).text(self._width)}": each.data
             for each in files
         }
+        first, last = min(each.first for each in files), max(each.last for each in files)
+        kept = self._kept.get(place, [])
         with told(f"{self._where}/{place.topic}"):
-            if len(named) == 1:
-                self._put(place.topic, named)
-                return
-            first, last = min(each.first for each in files), max(each.last for each in files)
-            intent = f"{place.topic}/{INTENTS}/{place.partition}+{first}+{last}+{self._writer}.json"
-            self._objects.put(intent, json.dumps(sorted(named)).encode())
-            self._put(place.topic, named)
-            if intent not in self._objects.keys(f"{place.topic}/{INTENTS}"):
+            for key in sorted(frozenset().union(*(each.files for each in kept)) - named.keys()):
+                self._objects.delete(key)
+            intents = [each.key for each in kept]
+            own = _Intent(self._intent_key(place, first, last), place, first, last, frozenset(named))
+            if len(named) > 1 and own not in kept:
+                self._put_intent(own)
+                intents = [*(key for key in intents if key != own.key), own.key]
+            for key, data in sorted(named.items()):
+                self._objects.put(key, data)
+            self._end(place.topic, intents)
+        self._kept.pop(place, None)
+
+    def _end(self, topic: str, intents: Sequence[str]) -> None:
+        if not intents:
+            return
+        there = self._objects.keys(f"{topic}/{INTENTS}")
+        for key in intents:
+            if key not in there:
                 raise ConnectError(
-                    f"{self._where}/{intent} was deleted while its files were written: another task, or another "
+                    f"{self._where}/{key} was deleted while its files were written: another task, or another "
                     f"connector, writes there"
                 )
-            self._objects.delete(intent)
-
-    def _put(self, topic: str, named: dict[str, bytes]) -> None:
-        for name, data in sorted(named.items()):
-            self._objects.put(f"{topic}/{name}", data)
+        for key in intents:
+            self._objects.delete(key)
 
 
 def half_done(
     place: TopicPartition, first: int, files: frozenset[str], finished: dict[str, FileName]
 ) -> frozenset[str] | None:
-    """The files of a cut that is to be undone, as far as they are there. None: all are there, or others follow them, so
+    """The files of a cut that is to be written again, as far as they are there. None: all are there, or others follow them, so
     that its intent was left by a task that is behind.
     """
     there = files & finished.keys()

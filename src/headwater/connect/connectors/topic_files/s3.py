@@ -1,4 +1,9 @@
-"""Objects of S3, or of what speaks its protocol, by Arrow's client."""
+"""Objects of S3, or of what speaks its protocol, by Arrow's client.
+
+Arrow uploads in parts, and its streams know no abort: `close`, which the destructor calls too, completes the upload
+with the parts that are there. Only with `background_writes` does a stream remember that a part was refused; then no
+`close` completes it, and the object does not come to be. A stream that did not take all the data is never closed.
+"""
 
 import contextlib
 from typing import TYPE_CHECKING, Final
@@ -6,9 +11,11 @@ from typing import TYPE_CHECKING, Final
 from headwater.connect.connectors.topic_files.places import S3Place
 
 if TYPE_CHECKING:
+    from pyarrow import NativeFile
     from pyarrow.fs import S3FileSystem
 
 _PATIENCE_S: Final = 30
+_NEVER_CLOSED: Final[list["NativeFile"]] = []  # a reference, so that no destructor completes their uploads
 
 
 class S3Objects:
@@ -29,8 +36,13 @@ class S3Objects:
         return data
 
     def put(self, key: str, data: bytes) -> None:
-        with self._system.open_output_stream(f"{self._root}/{key}") as stream:
+        stream = self._system.open_output_stream(f"{self._root}/{key}")
+        try:
             stream.write(data)
+        except BaseException:
+            _NEVER_CLOSED.append(stream)
+            raise
+        stream.close()
 
     def delete(self, key: str) -> None:
         with contextlib.suppress(FileNotFoundError):
@@ -45,7 +57,7 @@ def _client(place: S3Place) -> "S3FileSystem":
         secret_key=place.secret_key or None,
         region=place.region,
         endpoint_override=place.endpoint or None,
-        background_writes=False,
+        background_writes=True,  # see above
         request_timeout=_PATIENCE_S,
         connect_timeout=_PATIENCE_S,
     )

@@ -182,4 +182,5 @@ class told:  # noqa: N801 - reads as a word of the `with`
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, OSError):
-            raise ConnectError(f"Cannot write {error.filename or self._where}: {error.strerror}") from error
+            why = error.strerror or str(error) or type(error).__name__  # Arrow's errors have a text alone
+            raise ConnectError(f"Cannot write {error.filename or self._where}: {why.splitlines()[0]}") from error
