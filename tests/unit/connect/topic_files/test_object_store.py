@@ -91,6 +91,12 @@ class Stepped(MemoryObjects):
         self._came.acquire()
         return True
 
+    def __enter__(self) -> "Stepped":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
     def end(self) -> None:
         if not self._dead:
             self._dead = True
@@ -185,16 +191,14 @@ def test_a_task_that_lost_its_partition_does_not_end_what_its_successor_writes(s
 def test_a_successor_that_dies_before_it_writes_leaves_no_cut_that_passes_for_whole(puts: int) -> None:
     """The task before it has written one file, and writes others, or all, when its successor has recovered."""
     objects = MemoryObjects()
-    first = Stepped(objects, lambda own: store(own).write(HERE, "json", FILES))
-    for _ in range(2):
-        first.step()
-    assert store(objects).recover([HERE]) == {HERE: 3}
-    for _ in range(puts - 1):
-        first.step()
-    if puts == 3:
-        while first.step():
+    with Stepped(objects, lambda own: store(own).write(HERE, "json", FILES)) as first:
+        for _ in range(2):
+            first.step()
+        assert store(objects).recover([HERE]) == {HERE: 3}
+        for _ in range(puts - 1):
+            first.step()
+        while puts == 3 and first.step():
             pass
-    first.end()
     assert isinstance(first.error, ConnectError if puts == 3 else Crash)
     third = store(objects)
     assert third.recover([HERE]) == {HERE: 8 if puts == 3 else 3}
@@ -219,20 +223,23 @@ def test_three_tasks_that_overlap_lose_no_file(seed: int) -> None:
         if begin <= 8:
             here.write(HERE, "json", following)
 
-    first, second = Stepped(objects, lambda own: work(own, 3)), Stepped(objects, lambda own: work(own, None))
-    third = Stepped(objects, lambda own: work(own, None))
-    for _ in range(random.randrange(8)):
-        first.step()
-    for _ in range(random.randrange(20)):
-        random.choice([first, second, second]).step()
-    second.end()
-    while third.step():
-        if random.random() < 0.3:
+    with (
+        Stepped(objects, lambda own: work(own, 3)) as first,
+        Stepped(objects, lambda own: work(own, None)) as second,
+        Stepped(objects, lambda own: work(own, None)) as third,
+    ):
+        for _ in range(random.randrange(8)):
             first.step()
-        if third.done_calls == random.randrange(20):
-            third.end()  # dies, too
-    while first.step():
-        pass
+        for _ in range(random.randrange(20)):
+            random.choice([first, second, second]).step()
+        second.end()
+        while third.step():
+            if random.random() < 0.3:
+                first.step()
+            if third.done_calls == random.randrange(20):
+                third.end()  # dies, too
+        while first.step():
+            pass
     assert isinstance(first.error, ConnectError | None)
     assert isinstance(second.error, ConnectError | Crash | None)
     assert isinstance(third.error, ConnectError | Crash | None)
