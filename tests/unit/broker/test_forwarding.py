@@ -217,10 +217,15 @@ def test_a_controller_that_has_yet_to_load_what_the_last_one_left_is_waited_for(
     assert only_code(answer.response) is ErrorCode.NONE
 
 
-def test_a_client_that_is_gone_ends_the_attempts(member: Member) -> None:
+def test_what_a_client_that_is_gone_asked_for_is_tried_until_its_time_is_over(member: Member) -> None:
+    """The answer is given up and the change is not: what is done has to be told in the audit."""
     answer = member.begin(NEW_TOPIC, 7)
     member.peers.take().fail()
     answer.cancel()
+    member.pass_ms(1000)
+    second = member.peers.take()
+    member.pass_ms(5000)
+    second.fail()
     member.pass_ms(1000)
     assert member.peers.asked == []
 
