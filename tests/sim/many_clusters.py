@@ -1,4 +1,4 @@
-"""The round of clusters that every run of the tests makes: 1,200 small worlds, the same ones each time, and others with
+"""The round of clusters that every run of the tests makes: 800 small worlds, the same ones each time, and others with
 the next version. `make sim` makes random ones.
 
 `test_many_clusters_*.py` share them, so that several processes can.
@@ -32,9 +32,9 @@ def _groups(kind: type[ClusterWorld], count: int, steps: int) -> list[Group]:
 
 
 GROUPS: Final = [
-    *_groups(ClusterWorld, 600, 1000),
-    *_groups(ClusterStorageWorld, 300, 1000),
-    *_groups(ClusterCoordinatorWorld, 300, 1500),  # their first transactions come late
+    *_groups(ClusterWorld, 400, 1000),
+    *_groups(ClusterStorageWorld, 200, 1000),
+    *_groups(ClusterCoordinatorWorld, 200, 1500),  # their first transactions come late
 ]
 
 
