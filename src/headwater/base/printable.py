@@ -1,6 +1,8 @@
 """Text of others for a terminal: what a terminal would take as a command, or as the end of a line, is shown instead.
-Pure.
+No state.
 """
+
+from typing import TextIO
 
 
 def printable(text: str) -> str:
@@ -15,3 +17,8 @@ def printable_lines(text: str) -> str:
     if text.isprintable():
         return text
     return "\n".join("\t".join(map(printable, line.split("\t"))) for line in text.split("\n"))
+
+
+def for_stream(text: str, stream: TextIO) -> str:
+    """As it is for a file or a program; as `printable_lines` for a terminal."""
+    return printable_lines(text) if stream.isatty() else text

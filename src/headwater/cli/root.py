@@ -107,10 +107,10 @@ def run(arguments: list[str] | None = None) -> int:
         click.echo(explain(problem), err=True)
         return FAILED
     except (UserError, KafkaError) as error:
-        from headwater.base.printable import printable_lines
+        from headwater.base.printable import for_stream
         from headwater.cli.explain import explain
 
-        click.echo(printable_lines(explain(error)) if sys.stderr.isatty() else explain(error), err=True)
+        click.echo(for_stream(explain(error), sys.stderr), err=True)
         return FAILED
 
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 import click
 
 from headwater.base.errors import UserError
-from headwater.base.printable import printable, printable_lines
+from headwater.base.printable import for_stream, printable, printable_lines
 from headwater.cli import sql_tables
 from headwater.cli.output import cell_text, render_table
 from headwater.cli.sql_tables import Layout
@@ -74,7 +74,7 @@ class Display:
     # -- what is shown -------------------------------------------------------------------------------------------------
 
     def echo(self, text: str) -> None:
-        text = printable_lines(text) if sys.stdout.isatty() else text
+        text = for_stream(text, sys.stdout)
         click.echo(text)
         self._spool(text + "\n")
 

@@ -70,10 +70,10 @@ Scanning goes over the whole batches of a segment file, piece by piece, after a 
 Nothing here locks: an object belongs to one thread at a time. No state in the module.
 """
 
-import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from headwater.base.compiled import is_pure_wanted
 from headwater.records.batch import NO_SEQUENCE
 from headwater.records.builder import finish_section
 
@@ -92,7 +92,7 @@ if TYPE_CHECKING:
     from headwater.records import pure as _chosen
 else:
     _chosen = None
-    if os.environ.get("HEADWATER_PURE", "") in ("", "0"):
+    if not is_pure_wanted():
         with suppress(ImportError):
             from headwater.records import _codec as _chosen
         if _chosen is not None and not all(hasattr(_chosen, name) for name in _NAMES):

@@ -229,9 +229,7 @@ class Connection:
             self._block()
 
     def _takes(self, size: int) -> bool:
-        """Whether a frame of this length is allowed. Only asked of frames that are not complete, or too short for a
-        request.
-        """
+        """Whether a frame of this length is allowed: asked of frames that are incomplete, or too short for a request."""
         return self._server.frame_bytes_max >= size >= _HEAD_BYTES
 
     def _must_wait(self) -> bool:
@@ -364,9 +362,7 @@ class Connection:
                 self.on_failure()
 
     def _owes_only(self) -> bool:
-        """Whether nothing is read because requests are held back: only then is the end of what a client sends the end
-        of it all.
-        """
+        """Whether requests that are held back are why nothing is read: only then is a client's last byte the end."""
         is_held_back = bool(self._pending) or self._muted is not None
         return self._blocked and is_held_back and not self._out and not self._awaits_memory
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from headwater.base.printable import printable
 from headwater.broker.quotas.client_quotas import ClientQuotas, Used
 from headwater.broker.quotas.entities import FETCH, MUTATION, PRODUCE, REQUEST
 from headwater.broker.quotas.rates import Rate
@@ -81,6 +82,4 @@ def _labels(whose: Used) -> str:
 
 def label(text: str) -> str:
     """A value between quotes. Whatever is not printable stands as its escape: a label is one line, and UTF-8."""
-    cut = text[:_LABEL_MAX]
-    shown = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in cut)
-    return shown.replace("\\", "\\\\").replace('"', '\\"')
+    return printable(text[:_LABEL_MAX]).replace("\\", "\\\\").replace('"', '\\"')

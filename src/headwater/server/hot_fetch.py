@@ -9,10 +9,10 @@ Where they are not compiled, were built for other classes, or with HEADWATER_PUR
 through Python; `COMPILED` says which it is. No state.
 """
 
-import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from headwater.base.compiled import is_pure_wanted
 from headwater.base.ports import FileSlice
 from headwater.broker.fetch_sessions import FetchSession, FetchSessions, FetchSpec
 from headwater.broker.rights.connection_rights import ConnectionRights
@@ -52,7 +52,7 @@ def classes(file: type = OsFile) -> tuple[type, ...]:
 
 
 def _compiled() -> tuple[HandleFrame, SendChunks] | None:
-    if os.environ.get("HEADWATER_PURE", "") not in ("", "0"):
+    if is_pure_wanted():
         return None
     try:
         from headwater.server import _fetch

@@ -8,11 +8,11 @@ classes, or with HEADWATER_PURE=1 in the environment, everything goes through Py
 state.
 """
 
-import os
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
+from headwater.base.compiled import is_pure_wanted
 from headwater.broker.handlers import produce
 from headwater.broker.rights.connection_rights import ConnectionRights
 from headwater.log.log import Log
@@ -32,7 +32,7 @@ TransactionFrame = Callable[["Broker", memoryview, int, int, int, int], bytes | 
 
 
 def _compiled() -> HandleFrame | None:
-    if os.environ.get("HEADWATER_PURE", "") not in ("", "0"):
+    if is_pure_wanted():
         return None
     try:
         from headwater.server import _produce

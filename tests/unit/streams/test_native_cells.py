@@ -2,7 +2,6 @@
 sanitizers.
 """
 
-import os
 import random
 from array import array
 from itertools import accumulate
@@ -11,13 +10,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from headwater.base.compiled import is_pure_wanted
 from headwater.streams.serdes.native_cells import Cells, Column, NativeCells, native_cells
 from headwater.streams.slot.fetched import _cells
 
 
 @pytest.fixture(name="native")
 def _native() -> NativeCells:
-    if os.environ.get("HEADWATER_PURE", "") not in ("", "0"):
+    if is_pure_wanted():
         pytest.skip("HEADWATER_PURE asks for no compiled modules")
     found = native_cells()
     assert found is not None, "headwater.streams._cells is not built: make venv"

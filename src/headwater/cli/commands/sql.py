@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from headwater.base.errors import UserError
-from headwater.base.printable import printable_lines
+from headwater.base.printable import for_stream
 from headwater.cli.options import login_options
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def _read_statements(session: "SqlSession", completer: "Completer") -> None:
             try:
                 session.run(waiting)
             except UserError as error:
-                click.echo(printable_lines(str(error)) if sys.stderr.isatty() else str(error), err=True)
+                click.echo(for_stream(str(error), sys.stderr), err=True)
             except KeyboardInterrupt:
                 click.echo("closed", err=True)
             completer.forget()

@@ -2,9 +2,10 @@
 with HEADWATER_PURE, whoever uses it does the same in Python.
 """
 
-import os
 from collections.abc import Callable
 from typing import Any, Protocol
+
+from headwater.base.compiled import is_pure_wanted
 
 Cells = list[bytes | None]
 Column = tuple[bytes, bytes]  # where each cell begins (int64, one more than cells), and the bytes of all
@@ -38,7 +39,7 @@ class NativeCells(Protocol):
 
 
 def native_cells() -> NativeCells | None:
-    if os.environ.get("HEADWATER_PURE", "") not in ("", "0"):
+    if is_pure_wanted():
         return None
     try:
         from headwater.streams import _cells  # type: ignore[attr-defined]

@@ -1,12 +1,12 @@
 """Columns of a commit as tables for the producer, and the same as records."""
 
-import os
 import random
 from array import array
 from itertools import accumulate
 
 import pytest
 
+from headwater.base.compiled import is_pure_wanted
 from headwater.streams.engine.columns import OutputColumns, PackedColumns, PackedRows
 from headwater.streams.engine.record import OutputRecord
 from headwater.streams.serdes.native_cells import Column, native_cells
@@ -61,7 +61,7 @@ def test_packed_columns_without_rows_are_not_sent() -> None:
 
 
 def test_cells_are_packed_as_in_python() -> None:
-    if os.environ.get("HEADWATER_PURE", "") not in ("", "0"):
+    if is_pure_wanted():
         pytest.skip("HEADWATER_PURE asks for no compiled modules")
     native = native_cells()
     assert native is not None, "headwater.streams._cells is not built: make venv"

@@ -7,11 +7,11 @@ the lane's own function. Both give the same, which the property test of the lane
 all of it is counted.
 """
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from headwater.base.compiled import is_pure_wanted
 from headwater.records.codec import partition_keys
 from headwater.records.columns import BinaryColumn
 from headwater.streams.engine.columns import PackedRows
@@ -52,7 +52,7 @@ class Counting(Protocol):
 
 
 def compiled_counting() -> Counting | None:
-    if os.environ.get("HEADWATER_PURE", "") not in ("", "0"):
+    if is_pure_wanted():
         return None
     try:
         from headwater.streams import _counting  # type: ignore[attr-defined]
