@@ -171,6 +171,10 @@ class Answers:
             self._gate.want_metadata()
         if verdict is Verdict.RETRY:
             self._try_again(batch, error, pause=pause)
+        elif verdict is Verdict.SPLIT and (over := self._gate.give_up()) is not None:
+            # Its parts would wait for a transaction that writes nothing more.
+            self._sequences.given_up(queue, batch)
+            self._finish(batch, NO_OFFSET, NO_TIME, over)
         elif verdict is Verdict.SPLIT:
             parts = split_batch(batch, self._settings)
             self._accumulator.split(batch, parts)

@@ -296,6 +296,25 @@ def test_a_batch_that_is_under_way_ends_before_the_abort(rig: Coordinated) -> No
     assert rig.logs.values[0][-1] == b"next"
 
 
+def test_a_batch_that_is_too_large_while_the_transaction_aborts_is_not_split(rig: Coordinated) -> None:
+    """Its parts would wait until delivery.timeout.ms is over, and the abort for them."""
+    rig.transactions.begin()
+    rig.send(b"first")
+    rig.flush()
+    rig.logs.next_answers = [int(ErrorCode.MESSAGE_TOO_LARGE)]
+    deliveries = [rig.put(value) for value in (b"second", b"third")]
+    rig.core.sender.flush()
+    begun = rig.world.now
+    rig.abort()
+    assert all(isinstance(delivery.exception(), TransactionAborted) for delivery in deliveries)
+    assert rig.world.now - begun < 1  # of the world's own clock
+    assert rig.core.accumulator.used_bytes == 0
+    rig.transactions.begin()
+    rig.send(b"next")
+    rig.commit()
+    assert rig.logs.values[0] == [b"first", b"next"]
+
+
 def test_offsets_of_a_member_that_was_replaced(rig: Coordinated) -> None:
     rig.transactions.begin()
     rig.codes = {TxnOffsetCommitRequest: [int(ErrorCode.ILLEGAL_GENERATION)]}
