@@ -15,6 +15,7 @@ checked as in a simulated cluster, by the same code (`headwater.sim.history`). C
 - EPOCH_BACK: the leader epoch in a log went back
 """
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -182,9 +183,9 @@ class History:
     def _check_readers(self, logs: Mapping[int, Sequence[tuple[int, bytes]]]) -> None:
         for reader, partitions in self._reads.items():
             for partition, assignments in partitions.items():
-                there = [offset for offset, _ in logs.get(partition, ())]
+                there = [offset for offset, _ in logs.get(partition, ())]  # in their order
                 for offsets in filter(None, assignments):
-                    expected = [offset for offset in there if offsets[0] <= offset <= max(offsets)]
+                    expected = there[bisect_left(there, offsets[0]) : bisect_right(there, max(offsets))]
                     if offsets != expected:
                         self._found(Kind.BACKWARDS, f"{reader} in partition {partition}: {_about(offsets, expected)}")
 
