@@ -52,6 +52,7 @@ class Alterations(RequestedChange):
 
     def plan(self) -> Sequence[Change]:
         changes: list[Change] = []
+        self._outcomes = []
         groups: set[str] = set()  # that get configs by this request
         counts = Counter((a.resource_type, a.resource_name) for a in self._alterations)
         for alteration in self._alterations:

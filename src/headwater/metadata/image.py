@@ -231,6 +231,15 @@ Change = (
 )
 
 
+class ChangedMeanwhile(KafkaError):
+    """A commit was refused because somebody else had changed the same config or the same rules, such as a tool of
+    Apache Kafka in ZooKeeper. The image has it now: who plans anew and commits that loses neither change.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(ErrorCode.UNKNOWN_SERVER_ERROR, "Others changed the same in ZooKeeper, again and again.")
+
+
 class MetadataStore(Protocol):
     """Keeps the changes. `done` comes after the changes were applied, with None, or with the reason that they were not.
 

@@ -47,6 +47,7 @@ class _Alteration:
 
     def plan(self) -> Sequence[Change]:
         changes: list[Change] = []
+        self._outcomes = []
         seen: set[Entity] = set()
         for entry in self._request.entries:
             try:

@@ -188,6 +188,7 @@ class Attempt:
             self._coordination, self.life, self._term, self._image, committing, self.following, self._deposed
         )
         committing.on_written = foreign.written
+        committing.take_over = foreign.take_now
         foreign.start(self._term.bind(partial(self._control, committing)))
 
     def _control(self, committing: Committing) -> None:

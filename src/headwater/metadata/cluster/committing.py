@@ -1,5 +1,8 @@
 """What the controller commits: one commit after the other, each planned from the image that all before it have changed.
 
+Nodes that others write too (shared_nodes.py) are read before, and written over the version that was read. What they say
+that the image does not have is taken into the log instead, and the commit is refused with ChangedMeanwhile.
+
 Of one term as controller: its guard is the version of /controller_epoch that the election gave, and once that is
 refused, so is everything that still waits here.
 """
@@ -8,17 +11,28 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from headwater.base.coordination import Coordination, CoordinationError, Written
+from headwater.base.coordination import (
+    Coordination,
+    CoordinationError,
+    NodeExists,
+    NodeHasChildren,
+    NodeMissing,
+    Written,
+    WrongVersion,
+)
 from headwater.base.errors import KafkaError
 from headwater.metadata.cluster import layout
 from headwater.metadata.cluster.change_follower import ChangeFollower
 from headwater.metadata.cluster.lifetime import Done, Lifetime
-from headwater.metadata.cluster.planning import Piece, plan
+from headwater.metadata.cluster.notifications import Entity
+from headwater.metadata.cluster.planning import Piece, Versions, plan
 from headwater.metadata.cluster.refusals import is_deposition, is_disconnection, meaning
 from headwater.metadata.cluster.removing import Removal
-from headwater.metadata.image import Change, ClusterImage
+from headwater.metadata.cluster.shared_nodes import SharedNodes
+from headwater.metadata.image import Change, ChangedMeanwhile, ClusterImage
 
 Job = Callable[[Callable[[], None]], None]
+_RACES = (WrongVersion, NodeExists, NodeMissing, NodeHasChildren)
 
 
 class Committing:
@@ -39,6 +53,9 @@ class Committing:
         self._deposed = deposed
         self.on_written: Callable[[Sequence[Written]], None] = lambda _written: None
         """What came of each piece, before anybody else hears of it."""
+        self.take_over: Callable[[Sequence[Entity], Callable[[], None]], None] = lambda _entities, over: over()
+        """Takes what others have written there into the log, and calls back when it is in the image."""
+        self._shared: frozenset[str] = frozenset()  # the nodes of the commit under way that others write too
         self._queue: deque[tuple[Sequence[Change], Done] | Job] = deque()
         self._is_busy = False
 
@@ -60,17 +77,35 @@ class Committing:
                 self._is_busy = True
                 item(self._life.bind(self._over))
                 continue
-            changes, done = item
-            try:
-                pieces = plan(changes, self._image, self.guard_version)
-            except KafkaError as refused:
-                done(refused)
-                continue
-            if pieces:
-                self._is_busy = True
-                self._write(deque(pieces), done)
-            else:
-                done(None)
+            self._is_busy = True
+            self._begin(*item)
+
+    def _begin(self, changes: Sequence[Change], done: Done) -> None:
+        refused = partial(self._refused, done=done)
+        read = partial(self._shared_read, changes, done)
+        shared = SharedNodes(self._coordination, self._life, self._image, changes, read, refused)
+        self._shared = frozenset(shared.paths)
+        if shared.paths:
+            shared.start()
+        else:
+            self._plan(changes, done, {})
+
+    def _shared_read(self, changes: Sequence[Change], done: Done, versions: Versions, news: Sequence[Entity]) -> None:
+        if news:
+            self.take_over(news, self._life.bind(partial(self._finish, done, ChangedMeanwhile())))
+        else:
+            self._plan(changes, done, versions)
+
+    def _plan(self, changes: Sequence[Change], done: Done, versions: Versions) -> None:
+        try:
+            pieces = plan(changes, self._image, self.guard_version, versions)
+        except KafkaError as refused:
+            self._finish(done, refused)
+            return
+        if pieces:
+            self._write(deque(pieces), done)
+        else:
+            self._finish(done, None)
 
     def _write(self, pieces: deque[Piece], done: Done) -> None:
         piece = pieces.popleft()
@@ -110,7 +145,9 @@ class Committing:
             self._deposed(self.guard_version)
             self._finish(done, meaning(error))
         else:  # the image is behind: whoever plans anew shall see why
-            self._following.catch_up(partial(self._finish, done, meaning(error)))
+            is_race = error.path in self._shared and isinstance(error, _RACES)
+            problem = ChangedMeanwhile() if is_race else meaning(error)
+            self._following.catch_up(partial(self._finish, done, problem))
 
     def _finish(self, done: Done, error: KafkaError | None) -> None:
         self._is_busy = False

@@ -110,6 +110,10 @@ class ForeignChanges:
         if is_first:
             self._committing.exclusively(self._finish_one)
 
+    def take_now(self, entities: Sequence[Entity], over: Callable[[], None]) -> None:
+        """As a part of a commit, which has found that they are news: whatever was announced."""
+        _Takeover(self, entities[:_AT_ONCE], even_without_news=False).start(over)
+
     def refused(self, error: CoordinationError) -> None:
         if is_disconnection(error):
             self.life.fail(error)

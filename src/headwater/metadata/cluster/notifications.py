@@ -63,6 +63,12 @@ def announcement(path: str, change: Configured) -> Create:
     return Create(f"{layout.CONFIG_CHANGES}/config_change_", data, sequential=True)
 
 
+def entity(path: str, change: Configured) -> Entity:
+    """What such a change is about."""
+    told = announcement(path, change)
+    return entity_of(told.path.rpartition("/")[0], told.data)
+
+
 def _acl_announcement(pattern: Pattern) -> Create:
     kind = ResourceType(pattern.resource_type).name
     if pattern.pattern_type == PatternType.LITERAL:

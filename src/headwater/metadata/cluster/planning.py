@@ -3,10 +3,10 @@ changes.
 
 A change is never divided, but for a topic with very many partitions, which is made with the first of them and then gets
 the others, or is marked as doomed before its nodes go. Every piece checks that the epoch of controllers is still the
-one of its writer.
+one of its writer. Configs and rules, which Apache Kafka's tools write too, are written over the version that was read.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -49,9 +49,39 @@ class Piece:
     doomed: str | None = None
 
 
-def plan(changes: Sequence[Change], image: ClusterImage, guard_version: int) -> list[Piece]:
-    """Raises KafkaError for what cannot be: a topic that is not there, or a change of a kind that is not for commits."""
-    planner = _Planner(image, guard_version)
+Versions = Mapping[str, int | None]
+"""Of nodes that were read, by path. None: there was none."""
+
+
+def shared_paths(change: Change, image: ClusterImage) -> list[str]:
+    """The nodes that others may write too and that the plan of `change` needs the versions of: its own first."""
+    match change:
+        case TopicConfigured(topic_id):
+            topic = image.topics.get(topic_id)
+            return [] if topic is None else [layout.topic_config_path(topic.name)]
+        case BrokerConfigured(broker):
+            return [layout.broker_config_path(broker)]
+        case GroupConfigured(group):
+            return [layout.group_config_path(group)]
+        case UserConfigured(user):
+            return [layout.user_config_path(user), layout.client_directory(user)]
+        case ClientConfigured(None, client):
+            return [layout.client_config_path(None, client)]
+        case ClientConfigured(str(user), client):
+            own = layout.client_config_path(user, client)
+            return [own, layout.user_config_path(user), layout.client_directory(user)]
+        case AddressConfigured(address):
+            return [layout.address_config_path(address)]
+        case AclsSet():
+            return [layout.acl_path(change.pattern)]
+    return []
+
+
+def plan(changes: Sequence[Change], image: ClusterImage, guard_version: int, versions: Versions) -> list[Piece]:
+    """`versions` has all `shared_paths`. Raises KafkaError for what cannot be: a topic that is not there, or a change of
+    a kind that is not for commits.
+    """
+    planner = _Planner(image, guard_version, versions)
     for change in changes:
         planner.add(change)
     planner.close()
@@ -67,12 +97,12 @@ class _Staged:
 
 
 class _Planner:
-    def __init__(self, image: ClusterImage, guard_version: int) -> None:
+    def __init__(self, image: ClusterImage, guard_version: int, versions: Versions) -> None:
         self.pieces: list[Piece] = []
         self._image = image
         self._guard = Check(layout.CONTROLLER_EPOCH, guard_version)
         self._staged: dict[TopicId, _Staged] = {}
-        self._has_node: dict[str, bool] = {}  # by path: whether its node will be there after what was planned so far
+        self._versions = dict(versions)  # as they will be after what was planned so far
         self._begin()
 
     def add(self, change: Change) -> None:
@@ -84,30 +114,21 @@ class _Planner:
             case PartitionsAdded(topic_id, assignments):
                 self._add_partitions(topic_id, assignments)
             case TopicConfigured(topic_id, config):
-                path = layout.topic_config_path(self._topic(topic_id).name)
-                self._add([SetData(path, layout.encode_config(config)), announcement(path, change)], [change])
+                self._put(change, layout.topic_config_path(self._topic(topic_id).name), config)
             case BrokerConfigured(broker, config):
-                path = layout.broker_config_path(broker)
-                self._configure(change, path, config, is_known=broker in self._image.broker_configs)
+                self._put(change, layout.broker_config_path(broker), config)
             case GroupConfigured(group, config):
-                path = layout.group_config_path(group)
-                is_known = group in self._image.group_configs or group in self._image.empty_group_nodes
-                self._configure(change, path, config or None, is_known=is_known)
+                self._put(change, layout.group_config_path(group), config or None)
             case UserConfigured(user, config):
-                path = layout.user_config_path(user)
-                stays = self._has_node.get(layout.client_directory(user), user in self._image.client_directories)
-                self._configure(change, path, config if config or stays else None, is_known=self._has_user_node(user))
+                stays = self._versions[layout.client_directory(user)] is not None
+                self._put(change, layout.user_config_path(user), config if config or stays else None)
             case ClientConfigured():
                 self._configure_client(change)
             case AddressConfigured(address, config):
-                path = layout.address_config_path(address)
-                is_empty = (None, None, address) in self._image.empty_entity_nodes
-                is_known = is_empty or address in self._image.address_configs
-                self._configure(change, path, config or None, is_known=is_known)
+                self._put(change, layout.address_config_path(address), config or None)
             case AclsSet(rules=rules):
-                is_known = change.pattern in self._image.acls or change.pattern in self._image.empty_acl_nodes
                 data = layout.encode_rules(rules) if rules else None
-                self._put(change, layout.acl_path(change.pattern), data, is_known=is_known)
+                self._write_node(change, layout.acl_path(change.pattern), data)
             case PartitionChanged():
                 self._change_partition(change)
             case _:
@@ -170,6 +191,7 @@ class _Planner:
         ]
         states, changes = self._new_partitions(name, topic_id, 0, first)
         self._staged[topic_id] = _Staged(name, node)
+        self._versions[layout.topic_config_path(name)] = 0
         self._add([*writes, *states], [TopicCreated(name, topic_id, first, change.config), *changes])
         if len(change.assignments) > len(first):
             self._add_partitions(topic_id, change.assignments[len(first) :])
@@ -213,52 +235,40 @@ class _Planner:
             self._add([SetData(path, layout.encode_topic(staged.node)), *last], [TopicDeleted(topic_id)])
             self.close(doomed=staged.name)
 
-    def _configure(
-        self,
-        change: Configured,
-        path: str,
-        config: dict[str, str] | None,
-        *,
-        is_known: bool,
-    ) -> None:
-        self._put(change, path, None if config is None else layout.encode_config(config), is_known=is_known)
+    def _put(self, change: Configured, path: str, config: dict[str, str] | None) -> None:
+        """None removes the node."""
+        self._write_node(change, path, None if config is None else layout.encode_config(config))
 
     def _configure_client(self, change: ClientConfigured) -> None:
         """One of a user stands below the user's node, which may not be there yet: then it is made, and says nothing."""
         user, path = change.user, layout.client_config_path(change.user, change.client)
-        key = (user, change.client)
-        is_known = key in self._image.client_configs or (*key, None) in self._image.empty_entity_nodes
-        if not change.config:
-            self._put(change, path, None, is_known=is_known)
+        parents: list[Write] = []
+        if user is not None and change.config:
+            parents += self._made(layout.user_config_path(user), layout.encode_config({}))
+            parents += self._made(layout.client_directory(user), b"")
+        self._write_node(change, path, layout.encode_config(change.config) if change.config else None, parents)
+
+    def _made(self, path: str, data: bytes) -> list[Write]:
+        """If it is not there."""
+        if self._versions[path] is not None:
+            return []
+        self._versions[path] = 0
+        return [Create(path, data)]
+
+    def _write_node(self, change: Configured, path: str, data: bytes | None, before: Sequence[Write] = ()) -> None:
+        """Over the version that was read. None removes the node."""
+        version = self._versions[path]
+        if data is None and version is None:
             return
-        writes: list[Write] = []
-        if user is not None:
-            parent, directory = layout.user_config_path(user), layout.client_directory(user)
-            if not self._has_node.get(parent, self._has_user_node(user)):
-                writes.append(Create(parent, layout.encode_config({})))
-            if not self._has_node.get(directory, user in self._image.client_directories):
-                writes.append(Create(directory))
-            self._has_node[parent] = self._has_node[directory] = True
-        data = layout.encode_config(change.config)
-        exists = self._has_node.get(path, is_known)
-        self._has_node[path] = True
-        put = SetData(path, data) if exists else Create(path, data)
-        self._add([*writes, put, announcement(path, change)], [change])
-
-    def _has_user_node(self, user: str) -> bool:
-        image = self._image
-        is_empty = (user, None, None) in image.empty_entity_nodes
-        return is_empty or user in image.user_configs or user in image.client_directories
-
-    def _put(self, change: Configured, path: str, data: bytes | None, *, is_known: bool) -> None:
-        """None removes the node."""
-        exists = self._has_node.get(path, is_known)
-        self._has_node[path] = data is not None
-        if data is not None:
-            put = SetData(path, data) if exists else Create(path, data)
-            self._add([put, announcement(path, change)], [change])
-        elif exists:
-            self._add([Delete(path), announcement(path, change)], [change])
+        write: Write
+        if data is None:
+            assert version is not None
+            write, self._versions[path] = Delete(path, version), None
+        elif version is None:
+            write, self._versions[path] = Create(path, data), 0
+        else:
+            write, self._versions[path] = SetData(path, data, version), version + 1
+        self._add([*before, write, announcement(path, change)], [change])
 
     def _change_partition(self, change: PartitionChanged) -> None:
         staged = self._topic(change.topic_id)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import BrokerId, TopicId
 from headwater.metadata.cluster.difference import changed
+from headwater.metadata.cluster.planning import Piece, plan, shared_paths
 from headwater.metadata.cluster.store import ClusterStore
 from headwater.metadata.image import (
     BrokerState,
@@ -19,6 +20,7 @@ from headwater.metadata.image import (
 from headwater.sim.clock import SimClock
 from headwater.sim.scheduler import ProcessScheduler, SimScheduler
 from headwater.sim.zookeeper import SimZooKeeper
+from headwater.sim.zookeeper_tree import Tree
 
 SESSION_MS = 1500
 
@@ -39,6 +41,12 @@ def partition_change(image: ClusterImage, name: str, partition: int = 0) -> Part
     """The partition as it is, to be changed by `replace`."""
     found = image.topic(name)
     return changed(found.topic_id, partition, found.partitions[partition])
+
+
+def planned(changes: Sequence[Change], image: ClusterImage, tree: Tree) -> list[Piece]:
+    """As a controller plans them whose guard has the version 0."""
+    nodes = {path: tree.get(path) for change in changes for path in shared_paths(change, image)}
+    return plan(changes, image, 0, {path: None if node is None else node.version for path, node in nodes.items()})
 
 
 class Answer:

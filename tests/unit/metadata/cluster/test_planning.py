@@ -11,7 +11,7 @@ from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import BrokerId, LeaderEpoch
 from headwater.metadata.cluster import layout
 from headwater.metadata.cluster.changes import apply_news, decode_entry
-from headwater.metadata.cluster.planning import BYTES_MAX, Piece, plan
+from headwater.metadata.cluster.planning import BYTES_MAX, Piece
 from headwater.metadata.cluster.writing import WRITES_MAX, new_partition, proposal
 from headwater.metadata.image import (
     AclsSet,
@@ -30,7 +30,7 @@ from headwater.metadata.image import (
     UserConfigured,
 )
 from headwater.sim.zookeeper_tree import Tree
-from unit.metadata.cluster.cluster_store_support import me, partition_change, topic, topic_id
+from unit.metadata.cluster.cluster_store_support import me, partition_change, planned, topic, topic_id
 
 
 class Nodes:
@@ -50,8 +50,11 @@ class Nodes:
         self.transactions += 1
         self.tree.apply(self.transactions, 1, writes)
 
+    def plan(self, *changes: Change) -> list[Piece]:
+        return planned(changes, self.image, self.tree)
+
     def commit(self, *changes: Change) -> list[Piece]:
-        pieces = plan(changes, self.image, 0)
+        pieces = self.plan(*changes)
         for piece in pieces:
             self.write(piece.writes)
             entry = piece.writes[-1]
@@ -96,7 +99,7 @@ def test_who_leads_a_new_partition() -> None:
 
 def test_every_piece_is_guarded_by_the_epoch_of_controllers() -> None:
     nodes = Nodes()
-    pieces = plan([topic(f"t{n}", n, [(0,)] * 150) for n in range(1, 5)], nodes.image, 0)
+    pieces = nodes.plan(*[topic(f"t{n}", n, [(0,)] * 150) for n in range(1, 5)])
     assert len(pieces) > 1
     assert all(piece.writes[0] == Check("/controller_epoch", 0) for piece in pieces)
     nodes.write([SetData("/controller_epoch", b"1", 0)])
@@ -112,7 +115,7 @@ def test_a_changed_partition_is_written_over_the_version_it_was_decided_from() -
     assert len(piece.writes) == 3  # the guard, the state, the entry: the topic's own node stays
     assert nodes.image.topic("a").partitions[0].version == 1
     with pytest.raises(WrongVersion, match="/brokers/topics/a/partitions/0/state"):
-        nodes.write(plan([change], nodes.image, 0)[0].writes)
+        nodes.write(nodes.plan(change)[0].writes)
 
 
 def test_replicas_that_move_are_written_to_the_topics_node_once_in_a_piece() -> None:
@@ -267,7 +270,7 @@ def test_pieces_keep_to_the_limits_and_the_topic_node_never_says_more_than_its_p
         assert sum(len(getattr(write, "data", b"")) + len(write.path) for write in piece.writes) <= BYTES_MAX
     assert len(nodes.image.topic("a").partitions) == 1100
     assert all(state.replicas == [2, 1, 0] and state.version == 1 for state in nodes.image.topic("a").partitions)
-    first = plan([topic("b", 2, [(0,)] * 500)], nodes.image, 0)[0]
+    first = nodes.plan(topic("b", 2, [(0,)] * 500))[0]
     made = layout.decode_topic(next(w.data for w in first.writes if isinstance(w, Create) and w.path.endswith("/b")))
     states = [write for write in first.writes if write.path.endswith("/state")]
     assert len(made.replicas) == len(states)
@@ -304,7 +307,7 @@ def test_a_topic_too_large_to_go_in_one_step_is_marked_first() -> None:
 )
 def test_what_cannot_be_committed(change: Change, code: ErrorCode) -> None:
     with pytest.raises(KafkaError) as refused:
-        plan([change], Nodes().image, 0)
+        Nodes().plan(change)
     assert refused.value.code == code
 
 
@@ -316,7 +319,7 @@ def test_a_state_whose_version_nobody_knows_is_not_written_over_any_version() ->
         (replace(partition_change(nodes.image, "a"), partition=5), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ):
         with pytest.raises(KafkaError) as refused:
-            plan([change], nodes.image, 0)
+            nodes.plan(change)
         assert refused.value.code == code
 
 
@@ -330,3 +333,48 @@ def test_a_proposal_checks_that_the_topic_is_still_the_same() -> None:
     assert isinstance(writes[-1], Create)
     assert decode_entry(writes[-1].data) == [replace(change, version=1) for change in changes]
     assert len(writes) == 4
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        (TopicConfigured(topic_id(1), {"x": "2"}), "/config/topics/a"),
+        (BrokerConfigured("1", {"x": "2"}), "/config/brokers/1"),
+        (GroupConfigured("g", {"x": "2"}), "/config/groups/g"),
+        (UserConfigured("u", {"x": "2"}), "/config/users/u"),
+        (ClientConfigured("u", "c", {"x": "2"}), "/config/users/u/clients/c"),
+        (ClientConfigured(None, "c", {"x": "2"}), "/config/clients/c"),
+        (AddressConfigured("::1", {"x": "2"}), "/config/ips/::1"),
+        (AclsSet(2, 3, "a", (("User:b", "*", 3, 3),)), "/kafka-acl/Topic/a"),
+    ],
+)
+def test_what_others_write_too_is_written_over_the_version_that_was_read(change: Change, path: str) -> None:
+    nodes = Nodes()
+    nodes.commit(topic("a", 1))
+    if nodes.tree.get(path) is None:  # who makes it is the only one who makes it
+        (made,) = nodes.commit(change)
+        assert Create in [type(write) for write in made.writes if write.path == path]
+    node = nodes.tree.get(path)
+    assert node is not None
+    (late,) = nodes.plan(change)
+    nodes.write([SetData(path, b"of somebody else", node.version)])
+    with pytest.raises(WrongVersion, match=path):
+        nodes.write(late.writes)
+
+
+def test_a_node_that_goes_is_the_one_that_was_read() -> None:
+    nodes = Nodes()
+    nodes.commit(AclsSet(2, 3, "a", (("User:b", "*", 3, 3),)))
+    (late,) = nodes.plan(AclsSet(2, 3, "a", ()))
+    nodes.write([SetData("/kafka-acl/Topic/a", b"of somebody else", 0)])
+    with pytest.raises(WrongVersion, match="/kafka-acl/Topic/a"):
+        nodes.write(late.writes)
+
+
+def test_a_node_that_is_changed_twice_in_a_commit_has_the_version_of_the_first_change() -> None:
+    nodes = Nodes()
+    nodes.commit(UserConfigured("u", {"x": "1"}))
+    nodes.commit(UserConfigured("u", {"x": "2"}), UserConfigured("u", {}), UserConfigured("u", {"x": "3"}))
+    nodes.commit(topic("a", 1), TopicConfigured(topic_id(1), {"x": "1"}), TopicConfigured(topic_id(1), {"x": "2"}))
+    assert nodes.json("/config/users/u") == {"version": 1, "config": {"x": "3"}}
+    assert nodes.json("/config/topics/a") == {"version": 1, "config": {"x": "2"}}

@@ -13,7 +13,6 @@ from headwater.base.ids import BrokerId, LeaderEpoch
 from headwater.metadata.cluster import layout
 from headwater.metadata.cluster.changes import apply_news, decode_entry
 from headwater.metadata.cluster.layout import ControllerNode
-from headwater.metadata.cluster.planning import plan
 from headwater.metadata.image import (
     BrokerConfigured,
     BrokerRegistered,
@@ -24,7 +23,7 @@ from headwater.metadata.image import (
     TopicDeleted,
 )
 from headwater.sim.zookeeper_tree import Tree
-from unit.metadata.cluster.cluster_store_support import Answer, me, partition_change, topic, topic_id
+from unit.metadata.cluster.cluster_store_support import Answer, me, partition_change, planned, topic, topic_id
 from unit.metadata.cluster.stepped_support import Stepped
 
 
@@ -48,7 +47,7 @@ class Others:
         self.tree.apply(self._number, 77, writes)
 
     def commit(self, *changes: Change, write: Callable[[list[Write]], object] | None = None) -> None:
-        for piece in plan(changes, self.image, 0):
+        for piece in planned(changes, self.image, self.tree):
             (write or self.write)(piece.writes)
             entry = piece.writes[-1]
             assert isinstance(entry, Create)
