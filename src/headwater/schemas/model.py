@@ -141,6 +141,18 @@ class ParsedSchema(ABC):
             return self.canonical
         raise SchemaError(f"a schema of the type {self.schema_type} has no format {wanted[:50]!r}")
 
+    def require_complete(self) -> None:
+        """Raise SchemaError if the text names something that nobody has defined, and that it can be read without: an
+        option of Protobuf. What is to be registered must be complete; what is stored is read as it is.
+        """
+        if self.problem:
+            raise SchemaError(self.problem)
+
+    @property
+    def problem(self) -> str:
+        """What is not complete; empty if everything is."""
+        return ""
+
     @property
     @abstractmethod
     def name(self) -> str | None:

@@ -12,6 +12,7 @@ from headwater.registry.decisions.registering import Registry
 from headwater.registry.decisions.schema_parser import SchemaParser
 from headwater.registry.decisions.steps import Page, Rules, run_in_place
 from headwater.registry.state import State
+from headwater.web.messages import HttpError
 from unit.registry.twin import Twin, code, record
 
 
@@ -396,3 +397,21 @@ def test_half_a_character_is_refused_in_a_config(name: str) -> None:
 
 def test_half_a_character_in_the_text_of_a_schema_is_refused() -> None:
     assert code(Twin().register, "s", '{"type":"int","doc":"\\ud800"}') == 42201
+
+
+def test_an_option_that_nobody_defines_is_refused_and_read_where_it_was_stored_before() -> None:
+    """protoc refuses it, too. A registry of others may have taken it: what is stored is found, compared and given."""
+    twin = Twin()
+    unknown = 'syntax = "proto3";\n\nmessage M {\n  string a = 1 [(nobody.knows) = "x"];\n}\n'
+    later = 'syntax = "proto3";\n\nmessage M {\n  string a = 1;\n  string b = 2;\n}\n'
+    request = schema_request({"schema": unknown, "schemaType": "PROTOBUF"})
+    with pytest.raises(HttpError, match=r"the extension nobody\.knows is not defined here or imported") as caught:
+        twin.register("s", unknown, schemaType="PROTOBUF")
+    assert caught.value.code == 42201
+    steps = registering.compatibility_check(twin.registry, "s", request, [], normalize=False, verbose=True)
+    assert run_in_place(steps)["is_compatible"] is False
+    twin.write(settings.set_mode(twin.state, Rules(), "s", {"mode": "IMPORT"}, force=False))
+    twin.register("s", unknown, schemaType="PROTOBUF", id=7, version=1)
+    twin.write(settings.set_mode(twin.state, Rules(), "s", {"mode": "READWRITE"}, force=False))
+    assert twin.register("s", unknown, schemaType="PROTOBUF")["id"] == 7
+    assert twin.register("s", later, schemaType="PROTOBUF")["version"] == 2

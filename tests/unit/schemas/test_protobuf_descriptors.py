@@ -40,7 +40,7 @@ def schema_of(path: str) -> ProtobufSchema:
 
 
 def comparable(data: bytes) -> descriptor_pb2.FileDescriptorProto:
-    """Without what is not kept: options that other files define, and names in JSON that protoc gives by itself."""
+    """Without what is not kept: who may import a type, and names in JSON that protoc gives by itself."""
     file = descriptor_pb2.FileDescriptorProto.FromString(data)
     file.name = ""
     pending = list(file.message_type)
@@ -49,31 +49,13 @@ def comparable(data: bytes) -> descriptor_pb2.FileDescriptorProto:
         message = pending.pop()
         fields += [*message.field, *message.extension]
         message.ClearField("visibility")
-        for extension_range in message.extension_range:
-            extension_range.ClearField("options")
         nested = sorted(message.nested_type, key=lambda each: each.name)
         del message.nested_type[:]
         message.nested_type.extend(nested)
         pending = [*pending, *message.nested_type]
     for field in fields:
         field.ClearField("json_name")
-        for option in ("retention", "targets", "edition_defaults", "feature_support", "features"):
-            field.options.ClearField(option)  # type: ignore[arg-type]
-        if not field.options.ListFields():
-            field.ClearField("options")
-    for enum in _enums(file):
-        for value in enum.value:
-            value.ClearField("options")
     return file
-
-
-def _enums(file: descriptor_pb2.FileDescriptorProto) -> list[descriptor_pb2.EnumDescriptorProto]:
-    found, pending = list(file.enum_type), list(file.message_type)
-    while pending:
-        message = pending.pop()
-        found += message.enum_type
-        pending += message.nested_type
-    return found
 
 
 @pytest.mark.parametrize("path", sorted(MODULES))

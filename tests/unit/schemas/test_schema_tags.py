@@ -126,7 +126,7 @@ META = 'syntax = "proto3"; import "confluent/meta.proto"; message M { string a =
         ('(confluent.field_meta) = { doc: "d", tags: ["x", "y"] }', '(confluent.field_meta) = { doc : "d" tags : "y" tags : "z" }'),
         ('(confluent.field_meta).doc = "d", (confluent.field_meta).tags = "x"', '(confluent.field_meta).doc = "d", (confluent.field_meta).tags = "z"'),
         ('deprecated = true, (.confluent.field_meta).tags = "x"', 'deprecated = true, (confluent.field_meta) = { tags : "z" }'),
-        ('(confluent.field_meta) = { params <key: "k" value: -1> tags: "x" }', '(confluent.field_meta) = { params { key : "k" value : -1 } tags : "z" }'),
+        ('(confluent.field_meta) = { params <key: "k" value: -1> tags: "x" }', '(confluent.field_meta) = { params { key : "k" value : - 1 } tags : "z" }'),
     ],
 )  # fmt: skip
 def test_other_parts_of_protobufs_option_stay(options: str, after: str) -> None:

@@ -64,6 +64,8 @@ def registration(
         if here:
             return Decision([], registered_document(here[-1]))
     schema_id = request.id if request.id >= 0 else (same[0].id if same else state.next_id(context))
+    if not importing:
+        _require_complete(content, parsed)
     if not importing and not force:
         messages = yield from compatibility(registry, content, parsed, undeleted, config)
         if messages:
@@ -157,6 +159,13 @@ def canonical(
     return replace(content, text=text), parsed
 
 
+def _require_complete(content: SchemaContent, parsed: ParsedSchema) -> None:
+    try:
+        parsed.require_complete()
+    except SchemaError as problem:
+        raise errors.invalid_schema(f"Invalid schema of type {content.schema_type}: {problem}") from None
+
+
 def compatibility(
     registry: Registry,
     content: SchemaContent,
@@ -202,6 +211,7 @@ def compatibility_check(
         content, parsed = yield from canonical(
             registry, subject, request.content, normalize=normalize or config.get("normalize") is True
         )
+        _require_complete(content, parsed)
         messages = yield from compatibility(registry, content, parsed, previous, config)
     except HttpError as problem:
         if not verbose or problem.code != 42201:

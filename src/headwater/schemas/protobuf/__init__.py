@@ -18,6 +18,7 @@ from headwater.schemas.model import (
 from headwater.schemas.protobuf.compatibility import differences
 from headwater.schemas.protobuf.descriptor_reader import read_file
 from headwater.schemas.protobuf.descriptor_writer import write_file
+from headwater.schemas.protobuf.option_values import Scope
 from headwater.schemas.protobuf.parser import parse_file
 from headwater.schemas.protobuf.printer import print_file
 from headwater.schemas.protobuf.resolution import resolve
@@ -29,8 +30,11 @@ _BASE64: Final = re.compile(r"[A-Za-z0-9+/\s]++={0,2}")
 class ProtobufSchema(ParsedSchema):
     schema_type = SchemaType.PROTOBUF
 
-    def __init__(self, file: File, files: Mapping[str, File], imported: Mapping[str, File]) -> None:
+    def __init__(
+        self, file: File, files: Mapping[str, File], imported: Mapping[str, File], options: Scope | None
+    ) -> None:
         self.file = file
+        self._options = options  # what they mean
         self.files = files  # every file that it imports, and theirs, by path
         self.imported = imported  # those of them that came as references
         self._canonical = print_file(file)
@@ -48,6 +52,10 @@ class ProtobufSchema(ParsedSchema):
         return self.canonical if wanted == "ignore_extensions" else super().formatted(wanted)
 
     @property
+    def problem(self) -> str:
+        return f"not a .proto file that stands: {self.file.problem}" if self.file.problem else ""
+
+    @property
     def name(self) -> str | None:
         """The first message: the one that is meant where nobody says which."""
         return self.file.messages[0].full_name if self.file.messages else None
@@ -58,7 +66,7 @@ class ProtobufSchema(ParsedSchema):
 
     def descriptor(self, name: str = "default.proto") -> bytes:
         """A serialized FileDescriptorProto."""
-        return write_file(self.file, name)
+        return write_file(self.file, name, self._options)
 
     def serialized(self, name: str = "default.proto") -> str:
         """The descriptor in base64: what `format=serialized` asks for."""
@@ -84,8 +92,8 @@ def parse_protobuf(text: str, references: Mapping[str, ParsedSchema | str]) -> P
         else:
             raise SchemaError(f"the reference {name!r} is not a Protobuf schema but {reference.schema_type}")
     file = _file(text)
-    files = resolve(file, imported, budget)
-    return ProtobufSchema(file, files, {path: each for path, each in imported.items() if path in files})
+    files, options = resolve(file, imported, budget)
+    return ProtobufSchema(file, files, {path: each for path, each in imported.items() if path in files}, options)
 
 
 def _file(text: str) -> File:

@@ -57,7 +57,7 @@ def read_file(data: bytes) -> File:
     file.enums = [_enum(each) for each in fields.messages(5)]
     file.services = [_service(each) for each in fields.messages(6)]
     file.extensions = [_field(each, file.syntax, {}, []) for each in fields.messages(7)]
-    file.options = options.read_options(fields.message(8), options.FILE)
+    file.options = options.read_options(fields.message(8))
     if not file.messages and not file.enums and not file.services and not file.extensions and not fields.has(1):
         raise SchemaError("not a descriptor of a .proto file: there is nothing in it")
     return file
@@ -80,11 +80,14 @@ def _message(fields: Fields, syntax: str, depth: int) -> Message:
     used = {field.oneof for field in message.fields}
     for each in fields.messages(8):
         if each.text(1) in used:
-            message.oneofs.append(Oneof(each.text(1), options.read_options(each.message(2), options.NONE)))
+            message.oneofs.append(Oneof(each.text(1), options.read_options(each.message(2))))
     message.enums = [_enum(each) for each in fields.messages(4)]
     message.extensions = [_field(each, syntax, {}, []) for each in fields.messages(6)]
-    message.options = options.read_options(fields.message(7), options.MESSAGE)
+    message.options = options.read_options(fields.message(7))
     message.extension_ranges.numbers = _ranges(fields, 5, FIELD_NUMBER_MAX, inclusive=False)
+    for extent, each in zip(message.extension_ranges.numbers, fields.messages(5), strict=True):
+        if each.has(3):
+            message.extension_ranges.options[extent] = options.read_options(each.message(3))
     message.reserved = Ranges(_ranges(fields, 9, FIELD_NUMBER_MAX, inclusive=False), fields.texts(10))
     return message
 
@@ -129,7 +132,7 @@ def _field_options(fields: Fields, kind: str) -> list[Option]:
             found.append(Option("default", Value("identifier", text if re.fullmatch(r"[\w.+-]+", text) else "0")))
     if fields.has(10) and fields.text(10) != _json_name(fields.text(1)):
         found.append(Option("json_name", Value("string", fields.text(10), fields.data(10))))
-    return found + options.read_options(fields.message(8), options.FIELD)
+    return found + options.read_options(fields.message(8))
 
 
 def _json_name(name: str) -> str:
@@ -141,15 +144,15 @@ def _enum(fields: Fields) -> Enum:
     enum = Enum(_name(fields.text(1)))
     for each in fields.messages(2):
         value = EnumValue(_name(each.text(1)), signed(each.number(2)))
-        value.options = options.read_options(each.message(3), options.ENUM_VALUE)
+        value.options = options.read_options(each.message(3))
         enum.values.append(value)
-    enum.options = options.read_options(fields.message(3), options.ENUM)
+    enum.options = options.read_options(fields.message(3))
     enum.reserved = Ranges(_ranges(fields, 4, _INT32_MAX, inclusive=True), fields.texts(5))
     return enum
 
 
 def _service(fields: Fields) -> Service:
-    service = Service(_name(fields.text(1)), options=options.read_options(fields.message(3), options.SERVICE))
+    service = Service(_name(fields.text(1)), options=options.read_options(fields.message(3)))
     for each in fields.messages(2):
         method = Method(
             _name(each.text(1)),
@@ -158,7 +161,7 @@ def _service(fields: Fields) -> Service:
             bool(each.number(5)),
             bool(each.number(6)),
         )
-        method.options = options.read_options(each.message(4), options.METHOD)
+        method.options = options.read_options(each.message(4))
         service.methods.append(method)
     return service
 

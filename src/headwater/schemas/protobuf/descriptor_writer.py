@@ -2,8 +2,9 @@
 
 from typing import Final
 
-from headwater.schemas.protobuf import options
 from headwater.schemas.protobuf.lexer import escape
+from headwater.schemas.protobuf.option_values import Scope
+from headwater.schemas.protobuf.options import write_options
 from headwater.schemas.protobuf.types import Enum, Field, File, Message, Option, Service
 from headwater.schemas.protobuf.wire import Writer
 
@@ -15,19 +16,20 @@ _LABELS: Final = {"": 1, "optional": 1, "required": 2, "repeated": 3}
 EDITIONS: Final = {"2023": 1000, "2024": 1001}
 
 
-def write_file(file: File, name: str) -> bytes:
+def write_file(file: File, name: str, scope: Scope | None) -> bytes:
+    """`scope` is what its options mean, if it has any."""
     writer = Writer().text(1, name).optional_text(2, file.package)
     for each in file.imports:
         writer.text(3, each.path)
     for message in file.messages:
-        writer.data(4, _message(message, file))
+        writer.data(4, _message(message, file, scope))
     for enum in file.enums:
-        writer.data(5, _enum(enum))
+        writer.data(5, _enum(enum, scope))
     for service in file.services:
-        writer.data(6, _service(service))
+        writer.data(6, _service(service, scope))
     for extension in file.extensions:
-        writer.data(7, _field(extension, file, {}))
-    writer.optional_data(8, options.write_options(file.options, options.FILE))
+        writer.data(7, _field(extension, file, {}, scope))
+    writer.optional_data(8, write_options(file.options, "FileOptions", scope))
     for number, kind in ((10, "public"), (11, "weak")):
         for index, each in enumerate(file.imports):
             if each.kind == kind:
@@ -39,27 +41,28 @@ def write_file(file: File, name: str) -> bytes:
     return writer.bytes()
 
 
-def _message(message: Message, file: File) -> bytes:
+def _message(message: Message, file: File, scope: Scope | None) -> bytes:
     writer = Writer().text(1, message.name)
     oneofs = {oneof.name: index for index, oneof in enumerate(message.oneofs)}
     synthetic = [f for f in message.fields if file.syntax == "proto3" and f.label == "optional"]
     for index, field in enumerate(synthetic):
         oneofs[f"_{field.name}"] = len(message.oneofs) + index
     for field in message.fields:
-        writer.data(2, _field(field, file, oneofs, message))
-    nested = [(field.entry_place, 0, _map_entry(field)) for field in message.fields if field.type == "map"]
-    nested += [(place, 1, _message(inner, file)) for place, inner in enumerate(message.messages)]
+        writer.data(2, _field(field, file, oneofs, scope, message))
+    nested = [(field.entry_place, 0, _map_entry(field, scope)) for field in message.fields if field.type == "map"]
+    nested += [(place, 1, _message(inner, file, scope)) for place, inner in enumerate(message.messages)]
     for _, _, each in sorted(nested, key=lambda each: each[:2]):
         writer.data(3, each)
     for enum in message.enums:
-        writer.data(4, _enum(enum))
+        writer.data(4, _enum(enum, scope))
     for start, end in message.extension_ranges.numbers:
-        writer.data(5, Writer().number(1, start).number(2, end + 1).bytes())
+        written = write_options(message.extension_ranges.options.get((start, end), []), "ExtensionRangeOptions", scope)
+        writer.data(5, Writer().number(1, start).number(2, end + 1).optional_data(3, written).bytes())
     for extension in message.extensions:
-        writer.data(6, _field(extension, file, {}))
-    writer.optional_data(7, options.write_options(message.options, options.MESSAGE))
+        writer.data(6, _field(extension, file, {}, scope))
+    writer.optional_data(7, write_options(message.options, "MessageOptions", scope))
     for oneof in message.oneofs:
-        written = options.write_options(oneof.options, options.NONE)
+        written = write_options(oneof.options, "OneofOptions", scope)
         writer.data(8, Writer().text(1, oneof.name).optional_data(2, written).bytes())
     for field in synthetic:
         writer.data(8, Writer().text(1, f"_{field.name}").bytes())
@@ -74,16 +77,19 @@ def map_entry_name(field_name: str) -> str:
     return "".join(part[:1].upper() + part[1:] for part in field_name.split("_")) + "Entry"
 
 
-def _map_entry(field: Field) -> bytes:
-    key = Field("key", 1, field.map_key, "optional")
-    value = Field("value", 2, field.map_value, "optional", target=field.target)
+def _map_entry(field: Field, scope: Scope | None) -> bytes:
+    features = [each for each in field.options if each.name.partition(".")[0] == "features"]
+    key = Field("key", 1, field.map_key, "optional", options=features)
+    value = Field("value", 2, field.map_value, "optional", target=field.target, options=features)
     plain = File(syntax="proto2")  # no oneofs of its own making
     writer = Writer().text(1, map_entry_name(field.name))
-    writer.data(2, _field(key, plain, {})).data(2, _field(value, plain, {}))
+    writer.data(2, _field(key, plain, {}, scope)).data(2, _field(value, plain, {}, scope))
     return writer.data(7, Writer().number(7, 1).bytes()).bytes()
 
 
-def _field(field: Field, file: File, oneofs: dict[str, int], message: Message | None = None) -> bytes:
+def _field(
+    field: Field, file: File, oneofs: dict[str, int], scope: Scope | None, message: Message | None = None
+) -> bytes:
     writer = Writer().text(1, field.name)
     if field.extended is not None:
         writer.text(2, f".{field.extended.full_name}")
@@ -100,10 +106,10 @@ def _field(field: Field, file: File, oneofs: dict[str, int], message: Message | 
     special = {option.name: option for option in field.options if option.name in ("default", "json_name")}
     if "default" in special:
         writer.text(7, _default(special["default"], field))
-    written = options.write_options([each for each in field.options if each.name not in special], options.FIELD)
+    written = write_options([each for each in field.options if each.name not in special], "FieldOptions", scope)
     writer.optional_data(8, written)
-    proto3_optional = file.syntax == "proto3" and field.label == "optional" and not field.extendee
-    oneof = f"_{field.name}" if proto3_optional else field.oneof
+    proto3_optional = file.syntax == "proto3" and field.label == "optional"
+    oneof = f"_{field.name}" if proto3_optional and not field.extendee else field.oneof
     if oneof:
         writer.number(9, oneofs[oneof])
     if "json_name" in special:
@@ -119,12 +125,12 @@ def _default(option: Option, field: Field) -> str:
     return option.value.text
 
 
-def _enum(enum: Enum) -> bytes:
+def _enum(enum: Enum, scope: Scope | None) -> bytes:
     writer = Writer().text(1, enum.name)
     for value in enum.values:
-        written = options.write_options(value.options, options.ENUM_VALUE)
+        written = write_options(value.options, "EnumValueOptions", scope)
         writer.data(2, Writer().text(1, value.name).number(2, value.number).optional_data(3, written).bytes())
-    writer.optional_data(3, options.write_options(enum.options, options.ENUM))
+    writer.optional_data(3, write_options(enum.options, "EnumOptions", scope))
     for start, end in enum.reserved.numbers:
         writer.data(4, Writer().number(1, start).number(2, end).bytes())
     for name in enum.reserved.names:
@@ -132,14 +138,15 @@ def _enum(enum: Enum) -> bytes:
     return writer.bytes()
 
 
-def _service(service: Service) -> bytes:
+def _service(service: Service, scope: Scope | None) -> bytes:
     writer = Writer().text(1, service.name)
     for method in service.methods:
         inner = Writer().text(1, method.name).text(2, f".{method.request_full_name}")
         inner.text(3, f".{method.response_full_name}")
-        inner.optional_data(4, options.write_options(method.options, options.METHOD))
+        if method.options or method.has_braces:
+            inner.data(4, write_options(method.options, "MethodOptions", scope))
         for number, streaming in ((5, method.client_streaming), (6, method.server_streaming)):
             if streaming:
                 inner.number(number, 1)
         writer.data(2, inner.bytes())
-    return writer.optional_data(3, options.write_options(service.options, options.SERVICE)).bytes()
+    return writer.optional_data(3, write_options(service.options, "ServiceOptions", scope)).bytes()

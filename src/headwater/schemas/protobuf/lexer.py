@@ -15,6 +15,7 @@ _TOKEN: Final = re.compile(
 )
 _ESCAPE: Final = re.compile(rb"\\(x[0-9A-Fa-f]{1,2}|[0-7]{1,3}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)", re.DOTALL)
 _SIMPLE: Final = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"}
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class Token(NamedTuple):
@@ -69,4 +70,5 @@ def escape(data: bytes, quotes: str = '"') -> str:
         text = "".join(chr(byte) if 32 <= byte < 127 and byte != 92 else f"\\{byte:03o}" for byte in data)
     else:
         text = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
+        text = _CONTROL.sub(lambda match: f"\\{ord(match[0]):03o}", text)
     return quotes + text.replace(quotes, f"\\{quotes}") + quotes

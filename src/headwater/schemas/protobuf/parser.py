@@ -4,6 +4,7 @@ One pass, by recursive descent; messages may be nested `DEPTH_MAX` deep. Names o
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final, NoReturn
 
 from headwater.schemas.json_text import limit_text
@@ -340,6 +341,7 @@ class _Parser:
         return fields
 
     def _reserved(self, ranges: Ranges, low: int, high: int) -> None:
+        before = len(ranges.numbers)
         while True:
             if self._token.kind == "string":
                 ranges.names.append(self._string().decode("utf-8", "replace"))
@@ -353,7 +355,9 @@ class _Parser:
                 ranges.numbers.append((start, end))
             if not self._accept(","):
                 break
-        self._bracketed_options()  # declarations of extensions: for tools
+        for option in self._bracketed_options():  # of extensions, each range has them
+            for extent in ranges.numbers[before:]:
+                ranges.options.setdefault(extent, []).append(replace(option))
         self._expect(";")
 
     # --- enums and services
@@ -401,6 +405,7 @@ class _Parser:
         self._expect("returns")
         method.server_streaming, method.response = self._streamed()
         if self._accept("{"):
+            method.has_braces = True
             while not self._accept("}"):
                 if not self._accept(";"):
                     self._expect("option")

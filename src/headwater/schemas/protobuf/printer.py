@@ -43,9 +43,11 @@ class _Printer:
         if file.options:
             yield ""
             yield from self._option_lines(file.options)
+        groups = {field.target for field in file.extensions if field.type == "group"}
         for message in file.messages:
-            yield ""
-            yield from self._message(message)
+            if message not in groups:
+                yield ""
+                yield from self._message(message)
         for enum in file.enums:
             yield ""
             yield from self._enum(enum)
@@ -71,7 +73,7 @@ class _Printer:
 
     def _message(self, message: Message, head: str = "") -> Iterator[str]:
         yield (head or f"message {message.name}") + " {"
-        groups = {field.target for field in message.fields if field.type == "group"}
+        groups = {field.target for field in (*message.fields, *message.extensions) if field.type == "group"}
         yield from _indented(self._option_lines(message.options))
         yield from _indented(self._ranges("reserved", message.reserved, FIELD_NUMBER_MAX))
         yield from _indented(self._ranges("extensions", message.extension_ranges, FIELD_NUMBER_MAX))
@@ -132,9 +134,12 @@ class _Printer:
         yield "}"
 
     def _ranges(self, keyword: str, ranges: Ranges, high: int) -> Iterator[str]:
-        numbers = [str(a) if a == b else f"{a} to {'max' if b == high else b}" for a, b in ranges.numbers]
-        if numbers:
-            yield f"{keyword} {', '.join(numbers)};"
+        by_options: dict[str, list[str]] = {}
+        for a, b in ranges.numbers:
+            described = self._bracketed(ranges.options.get((a, b), []))
+            by_options.setdefault(described, []).append(str(a) if a == b else f"{a} to {'max' if b == high else b}")
+        for described, numbers in by_options.items():
+            yield f"{keyword} {', '.join(numbers)}{described};"
         if ranges.names:
             yield f"{keyword} {', '.join(escape(name.encode()) for name in ranges.names)};"
 

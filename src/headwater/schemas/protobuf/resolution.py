@@ -6,8 +6,12 @@ of the schema, or well-known files; nothing is read from anywhere.
 """
 
 from collections.abc import Mapping
+from functools import cache
+from typing import Final
 
 from headwater.schemas.model import Budget, SchemaError
+from headwater.schemas.protobuf.option_resolution import has_options, resolve_options
+from headwater.schemas.protobuf.option_values import Scope
 from headwater.schemas.protobuf.types import (
     FIELD_NUMBER_MAX,
     MAP_KEYS,
@@ -16,15 +20,19 @@ from headwater.schemas.protobuf.types import (
     Field,
     File,
     Message,
+    Option,
     all_messages,
 )
-from headwater.schemas.protobuf.wellknown import well_known
+from headwater.schemas.protobuf.wellknown import DESCRIPTOR, META, well_known
 
 Names = dict[str, Message | Enum]
+_ALLOW_ALIAS: Final = 2  # of google.protobuf.EnumOptions
 
 
-def resolve(file: File, imported: Mapping[str, File], budget: Budget) -> dict[str, File]:
-    """Resolve the names of a file. Gives every file that it imports, and theirs, by path."""
+def resolve(file: File, imported: Mapping[str, File], budget: Budget) -> tuple[dict[str, File], Scope | None]:
+    """Resolve the names of a file. Gives every file that it imports, and theirs, by path; and what its options mean, if
+    it has any.
+    """
     files: dict[str, File] = {}
     names: Names = {}
     _collect_imports(file, imported, files)
@@ -52,7 +60,31 @@ def resolve(file: File, imported: Mapping[str, File], budget: Budget) -> dict[st
     for path, each in files.items():
         if path not in imported:
             _resolve_well_known(each, known)
-    return files
+    if not has_options(file):
+        return files, None
+    return files, resolve_options(file, _with_options_of_everyone(files), _names_of_options() | known)
+
+
+def _with_options_of_everyone(files: dict[str, File]) -> dict[str, File]:
+    """Confluent's registry takes its own options without an import, and so do we."""
+    if META in files:
+        return files
+    _names_of_options()
+    meta = well_known(META)
+    assert meta is not None
+    return {META: meta, **files}
+
+
+@cache
+def _names_of_options() -> Names:
+    """`descriptor.proto`, which every file stands on, and Confluent's options."""
+    names: Names = {}
+    found = [file for file in (well_known(DESCRIPTOR), well_known(META)) if file is not None]
+    for file in found:
+        _name_all(file, names)
+    for file in found:
+        _resolve_well_known(file, names)
+    return names
 
 
 def _collect_imports(file: File, imported: Mapping[str, File], files: dict[str, File]) -> None:
@@ -75,6 +107,9 @@ def _resolve_well_known(file: File, names: Names) -> None:
         for field in message.fields:
             if field.target is None:
                 _resolve_field(field, message.full_name, names)
+    for extension in file.extensions:
+        if extension.extended is None:
+            _resolve_field(extension, file.package, names)
 
 
 def _name_all(file: File, names: Names) -> None:
@@ -172,12 +207,19 @@ def _check_ranges(message: Message) -> None:
 def _check_enum(enum: Enum) -> None:
     if not enum.values:
         raise SchemaError(f"not a .proto file that stands: the enum {enum.full_name} has no values")
-    alias = any(option.name == "allow_alias" and option.value.text == "true" for option in enum.options)
+    alias = any(_allows_alias(option) for option in enum.options)
     numbers = [value.number for value in enum.values]
     if not alias and len(set(numbers)) < len(numbers):
         raise SchemaError(
             f"not a .proto file that stands: a number is in the enum {enum.full_name} twice, without allow_alias"
         )
+
+
+def _allows_alias(option: Option) -> bool:
+    if option.wire is not None:  # of a descriptor: its names come later
+        number, values = option.wire
+        return number == _ALLOW_ALIAS and values[-1:] == [1]
+    return option.name == "allow_alias" and option.value.text == "true"
 
 
 def _resolve_field(field: Field, scope: str, names: Names) -> None:

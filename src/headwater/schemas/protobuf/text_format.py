@@ -33,11 +33,14 @@ def print_text_format(fields: tuple[TextField, ...]) -> str:
     """Words one space apart, as the parser of .proto files keeps them."""
     words = []
     for each in fields:
+        name = " ".join(token.text for token in tokens(each.name)[:-1])
         if isinstance(each.value, tuple):
-            words.append(f"{each.name} {print_text_format(each.value)}")
+            words.append(f"{name} {print_text_format(each.value)}")
+        elif each.value.kind == "string":
+            words.append(f"{name} : {escape(each.value.data)}")
         else:
-            text = escape(each.value.data) if each.value.kind == "string" else each.value.text
-            words.append(f"{each.name} : {text}")
+            sign = "- " if each.value.text.startswith("-") else ""
+            words.append(f"{name} : {sign}{each.value.text.removeprefix('-')}")
     return " ".join(["{", *words, "}"])
 
 

@@ -3,6 +3,7 @@
 The parser, or the reader of descriptors, builds them; `resolution` fills in what names mean; then nobody changes them.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, Literal
@@ -12,6 +13,7 @@ SCALARS: Final = (
 )  # fmt: skip
 MAP_KEYS: Final = frozenset(SCALARS) - {"double", "float", "bytes"}
 FIELD_NUMBER_MAX: Final = (1 << 29) - 1
+_PART: Final = re.compile(r"\(([^()]*)\)|[^.()]+")  # of the name of an option
 
 Label = Literal["", "optional", "required", "repeated"]
 
@@ -29,6 +31,8 @@ class Value:
 class Option:
     name: str  # as written: java_package, (confluent.field_meta).doc
     value: Value
+    encoded: bytes | None = field(default=None, compare=False)  # as it stands in descriptors, once that is known
+    wire: tuple[int, list[int | bytes]] | None = None  # what a descriptor has under a number, until it has a name
 
 
 @dataclass(slots=True, eq=False)
@@ -60,6 +64,7 @@ class Ranges:
 
     numbers: list[tuple[int, int]] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
+    options: dict[tuple[int, int], list[Option]] = field(default_factory=dict)  # of ranges of extensions
 
 
 @dataclass(slots=True, eq=False)
@@ -106,6 +111,7 @@ class Method:
     client_streaming: bool = False
     server_streaming: bool = False
     options: list[Option] = field(default_factory=list)
+    has_braces: bool = False  # which protoc takes for options, also where there are none
     request_full_name: str = ""
     response_full_name: str = ""
 
@@ -135,6 +141,7 @@ class File:
     extensions: list[Field] = field(default_factory=list)
     services: list[Service] = field(default_factory=list)
     name: str = ""
+    problem: str = ""  # the first option that is not known, or whose value does not fit
 
 
 def all_messages(messages: list[Message]) -> Iterator[Message]:
@@ -144,3 +151,8 @@ def all_messages(messages: list[Message]) -> Iterator[Message]:
         message = pending.pop()
         yield message
         pending += reversed(message.messages)
+
+
+def name_parts(option_name: str) -> list[tuple[str, bool]]:
+    """(a.b).c.d -> (a.b, an extension), (c, not), (d, not)"""
+    return [(match[1] or match[0], match[1] is not None) for match in _PART.finditer(option_name)]

@@ -1,16 +1,18 @@
 """The .proto files that everyone may import without bringing them: Google's well-known types, and Confluent's two.
 
 Their messages with names, numbers and types, as their public definitions have them; comments and options are left out,
-for what is compared are names, numbers and types. `google/protobuf/descriptor.proto` has only the messages that options
-extend.
+for what is compared are names, numbers and types.
 """
 
 from functools import cache
 from typing import Final
 
+from headwater.schemas.protobuf import descriptor_proto
 from headwater.schemas.protobuf.parser import parse_file
 from headwater.schemas.protobuf.types import File
 
+DESCRIPTOR: Final = "google/protobuf/descriptor.proto"
+META: Final = "confluent/meta.proto"
 _GOOGLE: Final = 'syntax = "proto3"; package google.protobuf; '
 _WRAPPERS: Final = (
     ("Double", "double"),
@@ -23,7 +25,6 @@ _WRAPPERS: Final = (
     ("String", "string"),
     ("Bytes", "bytes"),
 )
-_OPTIONS: Final = ("File", "Message", "Field", "Oneof", "Enum", "EnumValue", "Service", "Method", "ExtensionRange")
 _TYPES: Final = {
     "calendar_period": "enum CalendarPeriod { CALENDAR_PERIOD_UNSPECIFIED = 0; DAY = 1; WEEK = 2; FORTNIGHT = 3; MONTH = 4; QUARTER = 5; HALF = 6; YEAR = 7; }",
     "color": "message Color { float red = 1; float green = 2; float blue = 3; google.protobuf.FloatValue alpha = 4; }",
@@ -56,9 +57,8 @@ TEXTS: Final = {
     "message Value { oneof kind { NullValue null_value = 1; double number_value = 2; string string_value = 3; bool bool_value = 4; "
     "Struct struct_value = 5; ListValue list_value = 6; } }",
     "google/protobuf/wrappers.proto": _GOOGLE + " ".join(f"message {name}Value {{ {kind} value = 1; }}" for name, kind in _WRAPPERS),
-    "google/protobuf/descriptor.proto": 'syntax = "proto2"; package google.protobuf; '
-    + " ".join(f"message {name}Options {{ extensions 1000 to max; }}" for name in _OPTIONS),
-    "confluent/meta.proto": 'syntax = "proto3"; package confluent; import "google/protobuf/descriptor.proto"; '
+    DESCRIPTOR: descriptor_proto.TEXT,
+    META: 'syntax = "proto3"; package confluent; import "google/protobuf/descriptor.proto"; '
     "message Meta { string doc = 1; map<string, string> params = 2; repeated string tags = 3; } "
     "extend google.protobuf.FileOptions { Meta file_meta = 1088; } extend google.protobuf.MessageOptions { Meta message_meta = 1088; } "
     "extend google.protobuf.FieldOptions { Meta field_meta = 1088; } extend google.protobuf.EnumOptions { Meta enum_meta = 1088; } "

@@ -74,6 +74,10 @@ class Fields:
                 number, position = _varint(data, position)
                 self._values.setdefault(tag >> 3, []).append(number)
                 continue
+            if kind == 3:
+                content, position = _group(data, position, tag >> 3)
+                self._values.setdefault(tag >> 3, []).append(content)
+                continue
             if kind == 2:
                 length, position = _varint(data, position)
             elif kind in (1, 5):
@@ -87,6 +91,10 @@ class Fields:
 
     def numbers(self) -> list[int]:
         return list(self._values)
+
+    def values(self, field: int) -> list[int | bytes]:
+        """As they stand; bytes also of numbers of fixed size."""
+        return self._values.get(field, [])
 
     def has(self, field: int) -> bool:
         return field in self._values
@@ -135,6 +143,55 @@ class Fields:
     def message(self, field: int) -> "Fields | None":
         found = self.messages(field)
         return found[-1] if found else None
+
+
+def records(data: bytes) -> list[tuple[int, bytes, bytes]]:
+    """Fields one by one, of bytes that we have written: their number, all their bytes, and those behind tag and
+    length.
+    """
+    found = []
+    position = 0
+    while position < len(data):
+        begin = position
+        tag, position = _varint(data, position)
+        content_at = position
+        if tag & 7 == 0:
+            _, position = _varint(data, position)
+        elif tag & 7 == 2:
+            length, content_at = _varint(data, position)
+            position = content_at + length
+        elif tag & 7 == 3:
+            content, position = _group(data, position, tag >> 3)
+            found.append((tag >> 3, data[begin:position], content))
+            continue
+        else:
+            position += 8 if tag & 7 == 1 else 4
+        found.append((tag >> 3, data[begin:position], data[content_at:position]))
+    return found
+
+
+def _group(data: bytes, position: int, number: int) -> tuple[bytes, int]:
+    """What stands between the tags of a group, and where it ends."""
+    begin = position
+    open_groups = [number]
+    while True:
+        tag_at = position
+        tag, position = _varint(data, position)
+        kind = tag & 7
+        if kind == 0:
+            _, position = _varint(data, position)
+        elif kind == 2:
+            length, position = _varint(data, position)
+            position += length
+        elif kind in (1, 5):
+            position += 8 if kind == 1 else 4
+        elif kind == 3:
+            open_groups.append(tag >> 3)
+        elif kind == 4 and open_groups.pop() == tag >> 3:
+            if not open_groups:
+                return data[begin:tag_at], position
+        else:
+            raise _broken()
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
