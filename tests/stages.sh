@@ -2,8 +2,8 @@
 # stages.sh PYTEST: all tests, in four stages. A stage that fails does not keep the next from running, so that one run tells
 # everything; the last lines name the stages that failed. Each shows its ten slowest tests.
 #
-# What only computes (units, properties, simulations) runs in the background, in the time that clients and clusters spend waiting. It
-# gives way to them (nice), so that they hardly notice; and Spark, whose JVMs need the whole machine, begins after it.
+# What only computes (units, properties, simulations) runs in the background, in the time that all others spend waiting: clients, clusters
+# and, to the end, JVMs with Spark in them. It gives way to them (nice), so that they hardly notice.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 pytest=$1
@@ -29,7 +29,8 @@ stage() { # stage NAME ARGUMENT...
 }
 
 # All but the folders of the other stages. Beside them a test may get one thirtieth of a processor, so its time is longer.
-set -- -n 2 --dist loadfile --timeout=900 --ignore=tests/chaos --ignore=tests/compat --ignore=tests/hostile --ignore=tests/spark tests
+# The worlds and the properties, which last longest, come first (conftest.py).
+set -- -n 2 --dist loadfile --no-loadscope-reorder --timeout=900 --ignore=tests/chaos --ignore=tests/compat --ignore=tests/hostile --ignore=tests/spark tests
 # shellcheck disable=SC2086
 nice -n 15 "$pytest" $order "$@" >"$folder/computing" 2>&1 &
 computing=$!
@@ -37,12 +38,12 @@ computing=$!
 stage clients -n 4 --dist loadfile -m "not cluster and not spark" tests/compat tests/hostile tests/spark
 # A ZooKeeper and several brokers each. The longest files come first (conftest.py), not those with most tests.
 stage clusters -n 2 --dist loadfile --no-loadscope-reorder -m cluster tests/chaos tests/compat
+# JVMs that start: few at a time, because Spark gives a source's Python ten seconds for its start. Each waits half of its time.
+stage spark -n 3 --dist loadfile --no-loadscope-reorder -m spark tests/spark
 wait "$computing" || failed="$failed computing"
 computing=""
 echo "== computing, beside the others: $pytest $order $*"
 cat "$folder/computing"
-# JVMs that start: few at a time, because Spark gives a source's Python ten seconds for its start. Each waits half of its time.
-stage spark -n 3 --dist loadfile --no-loadscope-reorder -m spark tests/spark
 
 [ -z "$failed" ] && exit 0
 echo "== failed:$failed" >&2
