@@ -1,13 +1,18 @@
 """Several SQL servers of one service id: one runs the queries, and when it is killed another goes on with them."""
 
 import json
+import os
+import signal
 from pathlib import Path
 
 from compat.support.members import until
 from compat.support.sql_server import SqlServer
+from headwater.client import Admin
+from headwater.client.types import ConfigResource, ResourceType
 
 _SOURCE = "CREATE STREAM s (id INT KEY, n STRING, v INT) WITH (kafka_topic='{}', value_format='JSON', partitions=2);"
 _TOTALS = "CREATE TABLE totals WITH (kafka_topic='{}-totals') AS SELECT n, COUNT(*) AS c FROM s GROUP BY n;"
+_QUERIES = ("CTAS_TOTALS_1", "CSAS_BIG_2")
 _PATIENCE_S = 300
 
 
@@ -46,6 +51,91 @@ def test_a_server_that_is_killed_is_taken_over_from_and_nothing_counts_twice(
         _insert(leader, 30, 35)
         _until_counted(leader, 35)
         assert leader.ask("SELECT COUNT(*) AS n FROM totals WHERE c = 35;") == [[1]]
+
+
+def test_every_server_tells_the_true_states_of_queries_and_the_lags_of_their_stores(
+    broker_address: str, topic: str, tmp_path: Path
+) -> None:
+    patient = {"ksql_query_retry_backoff_initial_ms": "600000", "ksql_query_retry_backoff_max_ms": "600000"}
+    with (
+        SqlServer(broker_address, tmp_path / "one", topic, **patient) as one,
+        SqlServer(broker_address, tmp_path / "two", topic, **patient) as two,
+    ):
+        one.run(_SOURCE.format(topic))
+        one.run(_TOTALS.format(topic))
+        one.run(f"CREATE STREAM big WITH (kafka_topic='{topic}-big') AS SELECT id, LPAD(n, 2000, '-') AS n FROM s;")
+        _insert(one, 0, 10)
+        _until_counted(two, 10)
+        leader, other = _leader_and_other(one, two)
+        host = leader.url.rpartition("/")[2]
+        for server in (leader, other):
+            until(lambda of=server: _states(of) == dict.fromkeys(_QUERIES, ("RUNNING", host)), "another state", 300)
+            lags = _status(server)[host]["hostStoreLags"]
+            assert isinstance(lags, dict)
+            (store,) = lags["stateStoreLags"]
+            assert store.startswith(f"_confluent-ksql-{topic}query_CTAS_TOTALS_1#")
+            partitions = lags["stateStoreLags"][store]["lagByPartition"]
+            assert {each["offsetLag"] for each in partitions.values()} == {0}
+            assert sorted(partitions) == ["0", "1"]
+            assert max(each["endOffsetPosition"] for each in partitions.values()) > 0
+        # a query that died says so, and why, wherever one asks
+        other.run("PAUSE CTAS_TOTALS_1;")
+        with Admin(bootstrap_servers=broker_address) as admin:
+            wanted = {"max.message.bytes": "1000"}  # it cannot write any more
+            admin.alter_configs({ConfigResource(ResourceType.TOPIC, f"{topic}-big"): wanted})
+        _insert(one, 10, 11)
+        expected = {"CTAS_TOTALS_1": ("PAUSED", None), "CSAS_BIG_2": ("ERROR", host)}
+        for server in (other, leader):
+            until(lambda of=server: _states(of)["CSAS_BIG_2"] == expected["CSAS_BIG_2"], "it does not say so", 300)
+            assert _states(server)["CTAS_TOTALS_1"][0] == "PAUSED"
+            (shown,) = server.run("SHOW QUERIES;")
+            counts = {each["id"]: each["statusCount"] for each in shown["queries"]}
+            assert counts == {"CTAS_TOTALS_1": {"PAUSED": 1}, "CSAS_BIG_2": {"ERROR": 1}}
+            (described,) = server.run("EXPLAIN CSAS_BIG_2;")
+            assert described["queryDescription"]["queryErrors"][0]["errorMessage"]
+            assert not json.loads(server.call("GET", "/healthcheck")[1])["details"]["queries"]["isHealthy"]
+
+
+def test_a_server_whose_process_stands_still_is_unresponsive_and_taken_over_from(
+    broker_address: str, topic: str, tmp_path: Path
+) -> None:
+    """Its kernel goes on taking connections, so only that it does nothing tells; the group would wait 45 seconds."""
+    impatient = {"ksql_heartbeat_silent_max_ms": "3000", "ksql_heartbeat_check_interval_ms": "100"}
+    with (
+        SqlServer(broker_address, tmp_path / "one", topic, **impatient) as one,
+        SqlServer(broker_address, tmp_path / "two", topic, **impatient) as two,
+    ):
+        one.run(_SOURCE.format(topic))
+        one.run(_TOTALS.format(topic))
+        _insert(two, 0, 10)
+        _until_counted(two, 10)
+        leader, other = _leader_and_other(one, two)
+        until(lambda: _alive(other) == dict.fromkeys(_alive(other), True), "the servers do not see each other", 300)
+        os.kill(leader.pid, signal.SIGSTOP)
+        _insert(other, 10, 15)
+        until(lambda: _running(other, other) == ["CTAS_TOTALS_1"], "nobody has taken over", _PATIENCE_S)
+        assert "event=servers_gone" in other.log
+        _until_counted(other, 15)
+        os.kill(leader.pid, signal.SIGCONT)  # it goes on as if nothing had been, and is told otherwise
+        _insert(leader, 15, 20)
+        _until_counted(leader, 20)
+        _until_counted(other, 20)
+        until(lambda: _states(leader)["CTAS_TOTALS_1"][1] == other.url.rpartition("/")[2], "two run it", _PATIENCE_S)
+
+
+def _leader_and_other(one: SqlServer, two: SqlServer) -> tuple[SqlServer, SqlServer]:
+    until(lambda: _leads(one, one) or _leads(two, two), "none of the servers leads", _PATIENCE_S)
+    leader, other = (one, two) if _leads(one, one) else (two, one)
+    until(lambda: bool(_running(other, leader)), "the other does not see it run", _PATIENCE_S)
+    return leader, other
+
+
+def _states(server: SqlServer) -> dict[str, tuple[str, str | None]]:
+    """Of each query: its state, and the host that runs it."""
+    (shown,) = server.run("SHOW QUERIES EXTENDED;")
+    return {
+        each["id"]: (each["state"], next(iter(each["ksqlHostQueryStatus"]), None)) for each in shown["queryDescriptions"]
+    }
 
 
 def _insert(server: SqlServer, first: int, end: int) -> None:

@@ -21,9 +21,10 @@ from headwater.sql.plan.catalog import Column, SourceInfo
 from headwater.sql.plan.session import PersistentQuery, Session
 from headwater.sql.server.engine import Outcome
 from headwater.sql.server.push import PushQuery
+from headwater.sql.server.query_states import QueryState
 from headwater.streams.plan.describe import describe
 
-State = Callable[[str], tuple[str, str]]  # of a query: its state and, if it died, why
+State = Callable[[str], QueryState]  # of a query, by its id
 Entity = dict[str, Any]
 
 
@@ -75,15 +76,15 @@ def _push_query(query: PushQuery) -> Entity:
 
 
 def running_query(query: PersistentQuery, state: State) -> Entity:
-    now, _ = state(query.id)
+    now = state(query.id)
     return {
         "queryString": query.statement,
         "sinks": [query.sink.name],
         "sinkKafkaTopics": [query.sink.topic],
         "id": query.id,
-        "statusCount": {now: 1},
+        "statusCount": {now.word: 1},
         "queryType": "PERSISTENT",
-        "state": now,
+        "state": now.state,
     }
 
 
@@ -190,7 +191,7 @@ def query_descriptions(text: str, session: Session, state: State, seen: Callable
 
 
 def _described(query: PersistentQuery, state: State) -> Entity:
-    now, why = state(query.id)
+    now, why, host = found = state(query.id)
     return {
         "id": query.id,
         "statementText": query.statement,
@@ -201,7 +202,7 @@ def _described(query: PersistentQuery, state: State) -> Entity:
         "topology": describe(query.app.topology()),
         "executionPlan": "",
         "overriddenProperties": {},
-        "ksqlHostQueryStatus": {},
+        "ksqlHostQueryStatus": {host: found.word} if host else {},
         "queryType": "PERSISTENT",
         "queryErrors": [{"errorMessage": why, "type": "UNKNOWN"}] if why else [],
         "rowErrors": [f"{what}: {error}" for what, error in query.errors.seen[-20:]],

@@ -13,6 +13,7 @@ from headwater.web import door_security
 from headwater.web.listeners import HttpListener, http_listeners
 
 DEFAULT_PORT: Final = 8088
+LAG_MAX: Final = "ksql.query.pull.max.allowed.offset.lag"
 _S, _I, _L, _P = ConfigType.STRING, ConfigType.INT, ConfigType.LIST, ConfigType.PASSWORD
 
 TABLE: Final = {
@@ -54,6 +55,13 @@ TABLE: Final = {
             AtLeast(1),
         ),
         Definition(
+            "ksql.heartbeat.silent.max.ms",
+            _I,
+            10_000,
+            "For how long a server that still listens may do nothing before another takes its queries. Ours.",
+            AtLeast(1_000),
+        ),
+        Definition(
             "ksql.healthcheck.interval.ms", _I, 5_000, "For how long /healthcheck tells what it has found.", AtLeast(0)
         ),
         Definition("ksql.streams.commit.interval.ms", _I, 100, "How often queries commit.", AtLeast(1)),
@@ -73,6 +81,13 @@ TABLE: Final = {
             256 * 1024 * 1024,
             "The most bytes that a pull query beyond one table may read, and its answer have. Ours.",
             AtLeast(1),
+        ),
+        Definition(
+            LAG_MAX,
+            ConfigType.LONG,
+            0,
+            "How many offsets of a partition the answer to a pull query may be behind, so that it need not wait for them: ksqlDB's default is any number.",
+            AtLeast(0),
         ),
         Definition("ksql.query.push.max", _I, 100, "The most push queries at a time. Ours.", AtLeast(1)),
         Definition(
@@ -226,6 +241,10 @@ class SqlServerConfig:
     @property
     def command_topic(self) -> str:
         return f"_confluent-ksql-{self.service_id}_command_topic"
+
+    @property
+    def states_topic(self) -> str:
+        return f"_confluent-ksql-{self.service_id}_query_states"
 
 
 def _of_client(name: str) -> bool:

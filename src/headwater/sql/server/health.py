@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.errors import KafkaError, UserError
+from headwater.base.ids import TopicPartition
+from headwater.client.types import LATEST
 
 if TYPE_CHECKING:
     from headwater.sql.plan.session import PersistentQuery
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("headwater.sql")
 _PATIENCE_S: Final = 5.0
+_RUNS: Final = ("STARTING", "RESTORING", "RUNNING")
 
 
 class Health:
@@ -39,8 +44,8 @@ class Health:
 
     async def _look(self) -> dict[str, Any]:
         node = self._node
-        kafka, metastore = await asyncio.gather(self._brokers_answer(), self._is_up_to_date())
-        dead = [each for each in node.engine.session.queries if node.state(each)[0] == "ERROR"]
+        kafka, metastore, _ = await asyncio.gather(self._brokers_answer(), self._is_up_to_date(), node.ask_states())
+        dead = [each for each in node.engine.session.queries if node.state(each).state == "ERROR"]
         checks = {"metastore": metastore and node.follows, "kafka": kafka, "commandRunner": node.follows}
         details = {name: {"isHealthy": is_healthy} for name, is_healthy in checks.items()}
         details["queries"] = {"isHealthy": not dead}
@@ -69,34 +74,66 @@ class Health:
 
 
 async def cluster_status(node: SqlNode) -> dict[str, Any]:
-    """Each server by its address: whether it is there, and what it runs. The one that leads runs all queries."""
+    """Each server by its address: whether it is there, what it runs, and how far the stores of that are behind. The one
+    that leads runs all queries.
+    """
     if node.watch is None:
         return {}
+    await node.ask_states()
     shown = {}
     for address, status in node.watch.statuses().items():
-        running = await _running(node) if status.leads and status.alive else {}
+        running, lags = await _running(node) if status.leads and status.alive else ({}, {})
         shown[address] = {
             "hostAlive": status.alive,
             "lastStatusUpdateMs": status.updated_ms,
             "activeStandbyPerQuery": running,
-            "hostStoreLags": {"stateStoreLags": {}, "updateTimeMs": 0},
+            "hostStoreLags": {"stateStoreLags": lags, "updateTimeMs": time.time_ns() // 1_000_000 if lags else 0},
         }
     return shown
 
 
-async def _running(node: SqlNode) -> dict[str, Any]:
+async def _running(node: SqlNode) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Queries with their stores and partitions, and the lags of the stores."""
     session = node.engine.session
+    running = [each for each in session.queries.values() if node.state(each.id).state in _RUNS]
     counts = {each.name: len(each.partitions) for each in await node.admin.list_topics()}
-    return {
+    shown = {
         each.id: {
             "activeStores": sorted(each.app.topology().stores),
             "activePartitions": _places(each, node, counts),
             "standByStores": [],
             "standByPartitions": [],
         }
-        for each in session.queries.values()
-        if each.id not in session.paused
+        for each in running
     }
+    return shown, await _lags(node, running, counts)
+
+
+async def _lags(node: SqlNode, queries: Iterable[PersistentQuery], counts: Mapping[str, int]) -> dict[str, Any]:
+    """Of each store that has a changelog, by partition: how far its state is, and where the changelog ends. A store that
+    is restored has all that its query has committed.
+    """
+    changelogs = [
+        (query, name, [TopicPartition(topic, each) for each in range(counts.get(topic, 0))])
+        for query in queries
+        for name, store in query.app.topology().stores.items()
+        if (topic := store.changelog_topic(query.app.name)) is not None
+    ]
+    wanted = [place for _, _, places in changelogs for place in places]
+    ends = await node.admin.list_offsets(dict.fromkeys(wanted, LATEST)) if wanted else {}
+    lags: dict[str, Any] = {}
+    for query, name, places in changelogs:
+        restored = {each.partition: each.position for each in node.restoring(query.id) if each.store == name}
+        known = {each.partition: end.offset for each in places if not isinstance(end := ends[each], KafkaError)}
+        lags[f"{query.app.name}#{name}"] = {
+            "lagByPartition": {str(number): lag(restored.get(number, end), end) for number, end in known.items()}
+        }
+    return lags
+
+
+def lag(position: int, end: int) -> dict[str, int]:
+    """In ksqlDB's shape."""
+    return {"currentOffsetPosition": position, "endOffsetPosition": end, "offsetLag": max(0, end - position)}
 
 
 def _places(query: PersistentQuery, node: SqlNode, counts: dict[str, int]) -> list[dict[str, Any]]:

@@ -19,6 +19,7 @@ from headwater.sql.plan.catalog import SourceInfo
 from headwater.sql.plan.session import PersistentQuery
 from headwater.sql.server import answers, settable
 from headwater.sql.server.offsets import progress_of
+from headwater.sql.server.query_states import QueryState
 from headwater.web.callers import Caller, topic
 
 if TYPE_CHECKING:
@@ -47,7 +48,9 @@ class Server(Protocol):
     @property
     def schemas(self) -> RegistrySchemas | None: ...
 
-    def state(self, query_id: str) -> tuple[str, str]: ...
+    async def ask_states(self) -> None: ...
+
+    def state(self, query_id: str) -> QueryState: ...
 
     async def partitions(self, topic: str) -> int | None: ...
 
@@ -69,6 +72,8 @@ class Inquiries:
 
     async def answer(self, statement: tree.Statement, text: str, asked: Asked) -> answers.Entity:
         """Raises SqlError."""
+        if isinstance(statement, tree.Show | tree.Describe | tree.DescribeAll | tree.Explain):
+            await self._server.ask_states()
         session = self._server.engine.session
         match statement:
             case tree.Show():
@@ -210,12 +215,12 @@ class Inquiries:
             with contextlib.suppress(SqlError):
                 found = engine.check(inner, settings)
                 if isinstance(found, PersistentQuery):
-                    return answers.query_description(text, found, lambda _: ("", ""))
+                    return answers.query_description(text, found, lambda _: QueryState(""))
             inner = tree.CreateAs(SourceKind.TABLE, "EXPLAINED", inner.query, {})
         found = engine.check(inner, settings)
         if not isinstance(found, PersistentQuery):
             raise SqlError("Only queries can be explained.", position=statement.position)
-        return answers.query_description(text, found, lambda _: ("", ""))
+        return answers.query_description(text, found, lambda _: QueryState(""))
 
     # -- ASSERT --------------------------------------------------------------------------------------------------------
 

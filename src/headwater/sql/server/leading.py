@@ -45,9 +45,9 @@ class Leading(RebalanceListener):
         self._tasks: list[asyncio.Task[None]] = []
         self.watch: Watch | None = None
 
-    def start(self, own: ServerName, interval_s: float, missed_max: int) -> None:
+    def start(self, own: ServerName, interval_s: float, missed_max: int, silent_max_ms: int) -> None:
         """`own`: where this server listens. It knocks at the others every `interval_s`."""
-        self.watch = Watch(own, missed_max)
+        self.watch = Watch(own, missed_max, silent_max_ms, int(interval_s * 1000))
         self._tasks = [
             asyncio.create_task(self._follow(own)),
             asyncio.create_task(self._look(self.watch, interval_s)),

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,6 +32,8 @@ from headwater.sql.server.inquiries import Asked, Inquiries
 from headwater.sql.server.leading import Leading
 from headwater.sql.server.peers import ServerName, Watch
 from headwater.sql.server.processing_log import LogSettings, ProcessingLog
+from headwater.sql.server.query_host import StoreProgress
+from headwater.sql.server.query_states import QueryState, Report, Reporter, Reports, state_elsewhere
 from headwater.sql.server.row_queries import RowQueries
 from headwater.sql.server.runner import QueryRunner
 from headwater.sql.server.schemas import RegistrySchemas, schemas_of
@@ -56,7 +58,9 @@ class SqlNode:
         )
         self._processing_log = ProcessingLog(LogSettings.of(config))
         self.engine = Engine(config.service_id, config.brokers, self._schemas, allowed, self._processing_log.put)
-        self.runner = QueryRunner(config)
+        self._reporter = Reporter(config, self._reports_now)
+        self._reports = Reports(config)
+        self.runner = QueryRunner(config, on_change=self._reporter.notice)
         self._log = CommandLog(config.client, config.command_topic, config.number("ksql.internal.topic.replicas"))
         self.row_queries = RowQueries(config, lambda: self.engine.session, lambda: self.engine.system)
         self._leading = Leading(
@@ -88,7 +92,13 @@ class SqlNode:
     def join(self, name: ServerName) -> None:
         """The other servers learn that this one is there, and where; from now on it may be the one that runs queries."""
         interval_s = self.config.number("ksql.heartbeat.check.interval.ms") / 1000
-        self._leading.start(name, interval_s, self.config.number("ksql.heartbeat.missed.threshold.ms"))
+        self._reporter.start()
+        self._leading.start(
+            name,
+            interval_s,
+            self.config.number("ksql.heartbeat.missed.threshold.ms"),
+            self.config.number("ksql.heartbeat.silent.max.ms"),
+        )
 
     async def _run_file(self, path: Path) -> None:
         """Statements of a file, once: those that are in the log already are not written again."""
@@ -105,6 +115,8 @@ class SqlNode:
     async def close(self) -> None:
         self.row_queries.close_pushes()
         await self._leading.stop()
+        await self._reporter.stop()
+        await self._reports.close()
         if self._following is not None:
             self._following.cancel()
             with contextlib.suppress(asyncio.CancelledError, Exception):
@@ -143,6 +155,7 @@ class SqlNode:
 
     async def _lead(self, leads: bool) -> None:
         self.runner.leads = leads
+        self._reporter.begin_anew()
         logger.info("event=%s service=%s", "leads" if leads else "follows", self.config.service_id)
         await self._run_what_is_wanted()
 
@@ -182,8 +195,34 @@ class SqlNode:
     def schemas(self) -> RegistrySchemas | None:
         return self._schemas
 
-    def state(self, query_id: str) -> tuple[str, str]:
-        return self.runner.state_of(query_id, query_id in self.engine.session.paused)
+    async def ask_states(self) -> None:
+        """Before `state` is asked on a server that does not lead: learns what the one that does has reported."""
+        if not self.runner.leads and self.engine.session.queries:
+            await self._reports.read()
+
+    def state(self, query_id: str) -> QueryState:
+        is_paused = query_id in self.engine.session.paused
+        if self.runner.leads or is_paused:
+            own = self.watch.own.address if self.watch is not None and self.runner.leads else ""
+            return QueryState(*self.runner.state_of(query_id, is_paused), own)
+        return state_elsewhere(self._reports.known.get(query_id), self.watch.leader() if self.watch else None)
+
+    def restoring(self, query_id: str) -> Sequence[StoreProgress]:
+        """The stores of a query that starts, as far as they are restored."""
+        if self.runner.leads:
+            return self.runner.restoring(query_id)
+        report = self._reports.known.get(query_id)
+        return report.restoring if report is not None else ()
+
+    def _reports_now(self) -> dict[str, Report]:
+        if not self.runner.leads or self.watch is None:
+            return {}
+        server, session = str(self.watch.own), self.engine.session
+        return {
+            name: Report(server, *self.runner.state_of(name, False), tuple(self.runner.restoring(name)))
+            for name in session.queries
+            if name not in session.paused
+        }
 
     async def execute(
         self,

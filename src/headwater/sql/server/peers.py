@@ -2,8 +2,13 @@
 
 A server that was killed stays a member until its session ends, 45 seconds by default. So each server knocks at the
 others: one that has answered before, and whose machine now refuses the connection several times in a row, is sent away
-from the group, and another gets its place at once. A name that does not resolve, a missing route and silence prove
-nothing: the session decides. An address of the loopback is knocked at on its own machine only.
+from the group, and another gets its place at once. A name that does not resolve, a missing route and a machine that
+says nothing prove nothing: the session decides. An address of the loopback is knocked at on its own machine only.
+
+A process that was stopped (SIGSTOP, a debugger, a swapping machine) still listens, for its kernel takes the connection.
+So a knock also closes its half of the connection, and waits until the other side closes the other half, which only the
+process can do. One that does not for `silent_max_ms` on end is sent away too. A slow machine is slow for who knocks as
+well: an observer that has not come to look for long counts anew, for he may be the one that stood still.
 
 To be wrong does no harm once: a server that was sent away joins again, and no query runs twice, for each run fences the
 one before it. So that it does not happen again and again, a server that came back must answer before it can be sent away
@@ -30,7 +35,8 @@ if TYPE_CHECKING:
     from headwater.base.ids import TopicPartition
     from headwater.client import AsyncAdmin
 
-_KNOCK_S: Final = 2.0
+_CLOSE_S: Final = 2.0  # for the other side to close the connection
+_KNOCK_S: Final = 2 * _CLOSE_S  # for all of a knock
 REMEMBERED_MAX: Final = 100  # servers that have gone
 _ANY: Final = ("", "0.0.0.0", "::", "*")
 _PORT_MAX: Final = 65_535
@@ -42,6 +48,7 @@ class Knock(Enum):
     """What a knock at a server's address met."""
 
     ANSWERED = "somebody listens"
+    SILENT = "somebody listens, and does nothing"
     REFUSED = "the machine is there, and nobody listens"
     UNREACHED = "nothing is known: no such name, no route, no answer in time"
 
@@ -107,6 +114,8 @@ class HostStatus:
     updated_ms: int
     leads: bool = False
     missed: int = 0
+    silent: int = 0  # knocks in a row
+    silent_since_ms: int = 0
     has_answered: bool = False  # since it joined
     has_left: bool = False  # it is no member now
     came_back: bool = False  # who is dead does not join again
@@ -120,21 +129,29 @@ class Watch:
 
     own: ServerName
     missed_max: int
+    silent_max_ms: int = 10_000
+    interval_ms: int = 500
     hosts: dict[ServerName, HostStatus] = field(default_factory=dict)
+    looked_ms: int = 0
 
     def on_look(self, members: Iterable[Member], knocks: Mapping[ServerName, Knock], now_ms: int) -> list[ServerName]:
-        """Who is to be sent away: predecessors at the own address, and who refused too many knocks. A server that is not
-        in `knocks` was not knocked at: what the group says of it counts.
+        """Who is to be sent away: predecessors at the own address, who refused too many knocks, and who was silent for
+        too long. A server that is not in `knocks` was not knocked at: what the group says of it counts.
         """
+        if now_ms - self.looked_ms > self.interval_ms + _CLOSE_S * 1_000 + self.silent_max_ms // 2:
+            for known in self.hosts.values():
+                known.silent = 0
+        self.looked_ms = now_ms
         present = {each.name: each.leads for each in members}
         gone = []
         for name, leads in present.items():
             known = self.hosts.setdefault(name, HostStatus(True, now_ms))
             known.leads = leads
             if known.has_left:
-                known.has_left, known.came_back, known.has_answered, known.missed = False, True, False, 0
+                known.has_left, known.came_back, known.has_answered = False, True, False
+                known.missed = known.silent = 0
             _on_knock(known, knocks.get(name), self.missed_max, now_ms)
-            if name != self.own and self._is_dead(name, known, knocks.get(name)) and now_ms >= known.not_before_ms:
+            if name != self.own and self._is_dead(name, known, knocks.get(name), now_ms) and now_ms >= known.not_before_ms:
                 _on_sent_away(known, now_ms)
                 gone.append(name)
         for name, known in self.hosts.items():
@@ -143,10 +160,15 @@ class Watch:
         self._forget()
         return gone
 
-    def _is_dead(self, name: ServerName, known: HostStatus, knock: Knock | None) -> bool:
+    def _is_dead(self, name: ServerName, known: HostStatus, knock: Knock | None, now_ms: int) -> bool:
         if self.own.succeeds(name):
             return knock is Knock.REFUSED and not known.came_back
-        return known.has_answered and known.missed >= self.missed_max
+        stands = known.silent >= self.missed_max and now_ms - known.silent_since_ms >= self.silent_max_ms
+        return known.has_answered and (known.missed >= self.missed_max or stands)
+
+    def leader(self) -> tuple[ServerName, HostStatus] | None:
+        """Who has the queries, as the group says."""
+        return next(((name, each) for name, each in self.hosts.items() if each.leads), None)
 
     def statuses(self) -> dict[str, HostStatus]:
         """By address; of several lives of a server the latest."""
@@ -166,16 +188,23 @@ def _on_knock(known: HostStatus, knock: Knock | None, missed_max: int, now_ms: i
     match knock:
         case Knock.REFUSED:
             known.missed += 1
+            known.silent = 0
             known.alive = known.missed < missed_max
+        case Knock.SILENT:
+            if not known.silent:
+                known.silent_since_ms = now_ms
+            known.missed = 0
+            known.silent += 1
+            known.alive = known.silent < missed_max
         case Knock.UNREACHED:
             known.alive = True  # so says the group
         case _:
-            known.alive, known.missed, known.updated_ms = True, 0, now_ms
+            known.alive, known.missed, known.silent, known.updated_ms = True, 0, 0, now_ms
             known.has_answered = known.has_answered or knock is Knock.ANSWERED
 
 
 def _on_sent_away(known: HostStatus, now_ms: int) -> None:
-    known.alive, known.missed = False, 0
+    known.alive, known.missed, known.silent = False, 0, 0
     known.not_before_ms = now_ms + min(_AGAIN_MAX_MS, _AGAIN_FIRST_MS << min(known.sent_away, 16))
     known.sent_away += 1
 
@@ -198,13 +227,15 @@ async def members_of(admin: AsyncAdmin, group: str, partition: TopicPartition) -
 async def send_away(admin: AsyncAdmin, group: str, names: Iterable[ServerName]) -> None:
     """Raises KafkaError; one that has gone meanwhile is none."""
     wanted = [MemberToRemove(instance_id=str(each)) for each in names]
-    await admin.remove_members(group, wanted, reason="nobody listens at its address")
+    await admin.remove_members(group, wanted, reason="nobody listens at its address, or nobody answers")
 
 
 async def knock_at(name: ServerName) -> Knock:
-    """Whether somebody listens there. A server that is only busy is still listening."""
+    """Whether somebody listens there, and does what only a process that runs can do: close the connection."""
     found = await _connected(name)
-    return found if isinstance(found, Knock) else Knock.ANSWERED
+    if isinstance(found, Knock):
+        return found
+    return Knock.ANSWERED if found.was_closed else Knock.SILENT
 
 
 async def knock_at_own(own: ServerName) -> Knock:
@@ -214,10 +245,11 @@ async def knock_at_own(own: ServerName) -> Knock:
 
 
 class Ends(NamedTuple):
-    """The IP addresses of both ends of a connection."""
+    """The IP addresses of both ends of a connection, and whether the other end closed it when it was asked to."""
 
     here: str
     there: str
+    was_closed: bool = True
 
     @property
     def are_one_machine(self) -> bool:
@@ -245,9 +277,16 @@ async def _connected(name: ServerName) -> Ends | Knock:
 
 
 async def _connected_to(host: str, port: int) -> Ends:
-    _, writer = await asyncio.open_connection(host, port)
+    reader, writer = await asyncio.open_connection(host, port)
     ends = Ends(writer.get_extra_info("sockname")[0], writer.get_extra_info("peername")[0])
-    writer.close()
-    with contextlib.suppress(OSError):
-        await writer.wait_closed()
+    try:
+        writer.write_eof()
+        async with asyncio.timeout(_CLOSE_S):
+            await reader.read(1)  # an end, a reset, or a word: something that the process did
+    except TimeoutError:
+        return ends._replace(was_closed=False)
+    except OSError:
+        pass
+    finally:
+        writer.transport.abort()
     return ends

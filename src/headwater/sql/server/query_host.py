@@ -5,10 +5,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from headwater.sql.plan.session import PersistentQuery
 from headwater.sql.server.config import SqlServerConfig
+
+
+class StoreProgress(NamedTuple):
+    """One partition of a store that is being restored: how far its changelog is read, and where it ends."""
+
+    store: str
+    partition: int
+    position: int
+    end: int
 
 
 class QueryRun(Protocol):
@@ -27,6 +36,9 @@ class QueryHost(Protocol):
     def start(self, query: PersistentQuery, stopping: threading.Event) -> QueryRun | None:
         """Returns when all state is restored; earlier, perhaps with None, once `stopping` is set."""
 
+    def restoring(self, query: PersistentQuery) -> list[StoreProgress]:
+        """The stores of a query that starts, as far as they are restored; empty where that is not known."""
+
     def close(self) -> None:
         """When no query runs any more."""
 
@@ -43,6 +55,12 @@ class InProcessHost:
             client=self._config.query_client,
             leave_on_stop=False,
         )
+
+    def restoring(self, query: PersistentQuery) -> list[StoreProgress]:
+        from headwater.streams.slot.local_run import LocalRun  # a server without queries does without
+
+        run = query.app.current_run
+        return [StoreProgress(*each) for each in run.restoring()] if isinstance(run, LocalRun) else []
 
     def close(self) -> None:
         pass

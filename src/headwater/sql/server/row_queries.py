@@ -29,7 +29,7 @@ from headwater.sql.plan.catalog import Column, SourceInfo
 from headwater.sql.plan.session import Session
 from headwater.sql.server import analytics, pull, push, rights
 from headwater.sql.server.analyst import Analyst
-from headwater.sql.server.config import SqlServerConfig
+from headwater.sql.server.config import LAG_MAX, SqlServerConfig
 from headwater.sql.server.printing import Printer, Registered
 from headwater.sql.server.views import READING, Views
 from headwater.web.callers import EVERYBODY, Caller
@@ -116,7 +116,16 @@ class RowQueries:
                 made = push.PushQuery(planned, self._config.client, properties, to_end=True)
                 return None, made.columns, made.rows()
             answer = pull.plan(query, source, query.source.alias)
-        return None, answer.columns, self._pulled(answer, source)
+        return None, answer.columns, self._pulled(answer, source, self._lag_max(properties))
+
+    def _lag_max(self, properties: Mapping[str, str]) -> int:
+        """How many offsets behind an answer may be. Raises SqlError."""
+        given = properties.get(LAG_MAX)
+        if given is None:
+            return self._config.number(LAG_MAX)
+        if not (given.isascii() and given.isdigit()):
+            raise SqlError(f"Invalid value {given} for property {LAG_MAX}: it is a number of offsets, 0 or more.")
+        return int(given)
 
     def _is_for_analytics(self, query: tree.Query) -> bool:
         """Whether it is beyond what one table, or a stream read through, can answer."""
@@ -170,8 +179,8 @@ class RowQueries:
         finally:
             self.pushes.pop(made.id, None)
 
-    async def _pulled(self, planned: pull.PullPlan, source: SourceInfo) -> AsyncIterator[list[Any]]:
-        for row in await asyncio.to_thread(planned.answer, await self._views.rows(source, planned.lookup)):
+    async def _pulled(self, planned: pull.PullPlan, source: SourceInfo, lag_max: int) -> AsyncIterator[list[Any]]:
+        for row in await asyncio.to_thread(planned.answer, await self._views.rows(source, planned.lookup, lag_max)):
             yield row
 
     # -- beyond one table ----------------------------------------------------------------------------------------------

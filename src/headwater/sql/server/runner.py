@@ -2,8 +2,9 @@
 watched, and started again when it dies.
 
 Which queries there are is told by the log of statements; `follow` brings what runs in line with it. The state that a
-query shows is what is known: RUNNING while its run lives, ERROR with the reason after it died and until it lives again,
-PAUSED when it was told to. A query that is to end while it restores its state does not restore the rest, and one whose
+query shows is what is known: STARTING, and RESTORING while its stores are read, before it runs; RUNNING while its run
+lives; ERROR with the reason after it died and until it lives again; PAUSED when it was told to. Whenever one changes,
+`on_change` is called. A query that is to end while it restores its state does not restore the rest, and one whose
 start waits for a thread is not started.
 """
 
@@ -14,7 +15,7 @@ import contextlib
 import logging
 import shutil
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +24,7 @@ from headwater.base.errors import KafkaError
 from headwater.client import AsyncAdmin
 from headwater.sql.plan.session import PersistentQuery
 from headwater.sql.server.config import SqlServerConfig
-from headwater.sql.server.query_host import QueryHost, QueryRun
+from headwater.sql.server.query_host import QueryHost, QueryRun, StoreProgress
 from headwater.sql.server.spark_host import host_for
 
 logger = logging.getLogger("headwater.sql")
@@ -46,8 +47,11 @@ class RunningQuery:
 class QueryRunner:
     """Owned by the loop of the server."""
 
-    def __init__(self, config: SqlServerConfig, host: QueryHost | None = None) -> None:
+    def __init__(
+        self, config: SqlServerConfig, host: QueryHost | None = None, on_change: Callable[[], None] = lambda: None
+    ) -> None:
         self._config = config
+        self._on_change = on_change
         self._host = host or host_for(config)
         self._running: dict[str, RunningQuery] = {}
         self._known: dict[str, PersistentQuery] = {}
@@ -63,8 +67,15 @@ class QueryRunner:
             return "PAUSED", ""
         running = self._running.get(query_id)
         if running is None:
-            return ("STARTING", "") if self.leads else ("RUNNING", "")
+            return "STARTING", ""
+        if running.state == "STARTING" and self.restoring(query_id):
+            return "RESTORING", ""
         return running.state, running.error
+
+    def restoring(self, query_id: str) -> list[StoreProgress]:
+        """The stores of a query that starts, as far as they are restored."""
+        running = self._running.get(query_id)
+        return self._host.restoring(running.query) if running is not None and running.state == "STARTING" else []
 
     async def follow(self, wanted: Mapping[str, PersistentQuery], paused: set[str]) -> None:
         """Starts what is wanted and does not run, and stops what runs and is not wanted; for a server that does not
@@ -83,6 +94,7 @@ class QueryRunner:
                     running = RunningQuery(query)
                     running.task = asyncio.create_task(self._keep_running(running))
                     self._running[name] = running
+        self._on_change()
 
     async def close(self) -> None:
         self.leads = False
@@ -103,6 +115,7 @@ class QueryRunner:
                     wait_ms = first_ms
                 running.state, running.error = "ERROR", f"{type(error).__name__}: {error}"
                 running.restarts += 1
+                self._on_change()
                 logger.warning(
                     "event=query_died query=%s error=%r retry_in_ms=%d", running.query.id, str(error), wait_ms
                 )
@@ -127,6 +140,7 @@ class QueryRunner:
         run.on_end(lambda: _tell(loop, ended))
         if not running.stop.is_set():
             running.state, running.error = "RUNNING", ""
+            self._on_change()
         waits = [asyncio.create_task(running.stop.wait()), asyncio.create_task(ended.wait())]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)

@@ -15,13 +15,13 @@ from headwater.client.settings.producer import PRODUCER
 from headwater.sql.formats.library import format_named
 from headwater.sql.language.errors import SqlError
 from headwater.sql.plan.session import KEY_FORMAT, OFFSET_RESET, TOPIC_PREFIX, VALUE_FORMAT, WRAP_SINGLE
-from headwater.sql.server.config import TABLE, SqlServerConfig
+from headwater.sql.server.config import LAG_MAX, TABLE, SqlServerConfig
 
 # What a user may set for a statement or a query.
 _SETTABLE: Final = """
     auto.offset.reset ksql.functions._global_.limit ksql.functions.collect_list.limit ksql.functions.collect_set.limit
     ksql.output.topic.name.prefix ksql.persistence.default.format.key ksql.persistence.default.format.value
-    ksql.persistence.wrap.single.values
+    ksql.persistence.wrap.single.values ksql.query.pull.max.allowed.offset.lag
 """
 SETTABLE: Final = frozenset(_SETTABLE.split())
 # Names of Kafka Streams and of ksqlDB that scripts set, and that change nothing here.
@@ -34,7 +34,7 @@ _WITHOUT_EFFECT: Final = """
     ksql.cast.strings.preserve.nulls ksql.fail.on.deserialization.error ksql.fail.on.production.error
     ksql.json_sr.converter.deserializer.enabled ksql.lambdas.enabled ksql.nested.error.set.null
     ksql.query.persistent.max.bytes.buffering.total ksql.query.pull.consistency.token.enabled
-    ksql.query.pull.enable.standby.reads ksql.query.pull.max.allowed.offset.lag ksql.query.pull.max.qps
+    ksql.query.pull.enable.standby.reads ksql.query.pull.max.qps
     ksql.query.pull.stream.enabled ksql.query.pull.table.scan.enabled ksql.query.push.v2.enabled
     ksql.query.push.v2.continuation.tokens.enabled ksql.query.push.v2.registry.installed
     ksql.suppress.buffer.size.bytes ksql.suppress.enabled ksql.timestamp.throw.on.invalid
@@ -46,6 +46,7 @@ _VALUES: Final = {
     OFFSET_RESET: (re.compile("earliest|latest"), "'earliest' or 'latest'"),
     TOPIC_PREFIX: (re.compile(r"[A-Za-z0-9._-]{0,100}"), "up to 100 letters, digits, '.', '_' and '-'"),
     WRAP_SINGLE: (re.compile("true|false", re.IGNORECASE), "'true' or 'false'"),
+    LAG_MAX: (re.compile("[0-9]{1,19}"), "a number of offsets"),
     **{name: _LIMIT for name in SETTABLE if name.startswith("ksql.functions.")},
 }
 _STREAMS: Final = frozenset(_WITHOUT_EFFECT.split())
@@ -97,7 +98,7 @@ def properties(config: SqlServerConfig, system: Mapping[str, str], settings: Map
             given = config.values[name]
             level = "SERVER" if name in config.given else ""
             rows[name] = _row(name, None if given is None else str(given), level)
-    for name in SETTABLE:
+    for name in SETTABLE - rows.keys():
         rows[name] = _row(name, None, "")
     for level, values in (("SYSTEM", system), ("SESSION", settings)):
         for name, value in values.items():

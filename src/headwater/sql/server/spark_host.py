@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from headwater.base.errors import UserError
 from headwater.sql.plan.session import PersistentQuery
 from headwater.sql.server.config import SqlServerConfig
-from headwater.sql.server.query_host import InProcessHost, QueryHost, QueryRun
+from headwater.sql.server.query_host import InProcessHost, QueryHost, QueryRun, StoreProgress
 
 if TYPE_CHECKING:
     from headwater.streams.on_spark import Runtime, SparkRun
@@ -68,6 +68,9 @@ class SparkHost:
             _end_quietly(run)
             raise
         return run
+
+    def restoring(self, query: PersistentQuery) -> list[StoreProgress]:  # noqa: ARG002
+        return []  # executors restore
 
     def close(self) -> None:
         with self._lock:

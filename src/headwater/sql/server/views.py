@@ -72,12 +72,14 @@ class TableView:
         """Whether it has met an error, and has to be opened anew."""
         return self._task is not None and self._task.done()
 
-    async def rows(self, lookup: Lookup = ALL) -> list[list[Any]]:
-        """The rows of a look-up, as of now: what was committed before this call is in them."""
+    async def rows(self, lookup: Lookup = ALL, lag_max: int = 0) -> list[list[Any]]:
+        """The rows of a look-up, as of now: what was committed before this call is in them, but for the last `lag_max`
+        offsets of each partition.
+        """
         assert self._consumer is not None
         partitions = [TopicPartition(self.source.topic, each) for each in self._read]
         ends = await self._consumer.end_offsets(partitions)
-        while any(self._read[each.partition] < ends[each] for each in partitions):
+        while any(self._read[each.partition] < ends[each] - lag_max for each in partitions):
             if self._task is not None and self._task.done():
                 self._task.result()
             self._moved.clear()
@@ -202,10 +204,10 @@ class Views:
         self._views: dict[str, tuple[TableView, float]] = {}
         self._lock = asyncio.Lock()
 
-    async def rows(self, source: SourceInfo, lookup: Lookup = ALL) -> list[list[Any]]:
+    async def rows(self, source: SourceInfo, lookup: Lookup = ALL, lag_max: int = 0) -> list[list[Any]]:
         async with self._lock:
             view = await self._view(source)
-        return await view.rows(lookup)
+        return await view.rows(lookup, lag_max)
 
     async def _view(self, source: SourceInfo) -> TableView:
         now = asyncio.get_running_loop().time()

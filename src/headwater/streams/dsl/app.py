@@ -261,7 +261,8 @@ class App:
             client=dict(client or {}),
             **settings,
         )
-        self._run = self.current_run = LocalRun(self, chosen, stopping).start()
+        self.current_run = LocalRun(self, chosen, stopping)  # whoever asks sees how its state is restored
+        self._run = self.current_run.start()
         if self.feeds:
             from headwater.streams.frames import feed
 

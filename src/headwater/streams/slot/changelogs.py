@@ -5,8 +5,8 @@ changelogs (they are shorter, their beginning is gone, a topic was deleted and m
 store has a time to live) is wiped.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from headwater.base.errors import KafkaError
 from headwater.base.ids import TopicPartition
@@ -25,6 +25,17 @@ class RestoreProgress:
     records: int = 0
     offsets: int = 0
     offsets_total: int = 0
+    begins: Mapping[ChangelogPartition, int] = field(default_factory=dict)
+    ends: Mapping[ChangelogPartition, int] = field(default_factory=dict)  # in the order in which they are read
+
+    def positions(self) -> Iterator[tuple[ChangelogPartition, int, int]]:
+        """How far each changelog is read, and where it ends: they are read one after the other."""
+        left = self.offsets
+        for changelog, end in self.ends.items():
+            begin = self.begins[changelog]
+            read = min(left, end - begin)
+            left -= read
+            yield changelog, begin + read, end
 
 
 def changelogs_of(plan: SubTopology, partition: int, application_id: str) -> dict[ChangelogPartition, StoreSpec]:

@@ -124,6 +124,19 @@ class LocalRun:
         mine = SlotStatus(0, this_process(), 1, tasks, slot.fetched, dict(slot.dropped), rows, errors)
         return document(self._app.name, program.tasks, [mine], phase="stopping" if self._stopping.is_set() else "")
 
+    def restoring(self) -> list[tuple[str, int, int, int]]:
+        """Of stores that are being restored: name, partition, how far the changelog is read, and where it ends. Empty
+        when the run has all its state. Called by any thread.
+        """
+        slot = self._opening
+        if slot is None or self._slot is not None:
+            return []
+        return [
+            (task.changelogs[changelog].name, changelog.partition, position, end)
+            for task in list(slot.tasks)
+            for changelog, position, end in task.restore.positions()
+        ]
+
     def _run(self) -> None:
         self._program = program = prepare(self._app, self._settings)
         published = publish(self._app.name, self.status, self._settings.state_dir)

@@ -142,7 +142,8 @@ class OpenTask:
     def replay(self, ends: Mapping[ChangelogPartition, int]) -> None:
         begins = read_from(self.plan, self.state, ask_bounds(self._clients.admin, self.changelogs, ends))
         self._positions = {}
-        self.restore = progress = RestoreProgress(offsets_total=sum(ends[each] - begins[each] for each in ends))
+        total = sum(ends[each] - begins[each] for each in ends)
+        self.restore = progress = RestoreProgress(offsets_total=total, begins=begins, ends=dict(ends))
         for changelog, end in ends.items():
             store = build_store(self.changelogs[changelog], self.state)
             unsaved, through = 0, progress.offsets - begins[changelog]

@@ -1,19 +1,26 @@
 """/healthcheck says what is so: brokers that do not answer, statements that are not carried out, queries that died."""
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.ids import TopicPartition
 from headwater.sql.server.command_log import Command
 from headwater.sql.server.config import SqlServerConfig
 from headwater.sql.server.engine import Engine
 from headwater.sql.server.health import Health, cluster_status
 from headwater.sql.server.peers import Knock, Member, ServerName, Watch
+from headwater.sql.server.query_host import StoreProgress
+from headwater.sql.server.query_states import QueryState
 
 _STREAM = "CREATE STREAM s (id INT KEY, v INT) WITH (kafka_topic='in', value_format='JSON');"
 _TABLE = "CREATE TABLE t AS SELECT id, COUNT(*) AS n FROM s GROUP BY id;"
+_APPLICATION = "_confluent-ksql-default_query_CTAS_T_1"
+_STORE = "KSTREAM-AGGREGATE-STATE-STORE-0000000002"
+_CHANGELOG = f"{_APPLICATION}-{_STORE}-changelog"
 
 
 class Topic:
@@ -34,6 +41,7 @@ class Node:
         self.answer: Any = "described"
         self.behind: Any = 0
         self.states: dict[str, str] = {}
+        self.restored: list[StoreProgress] = []
         self.asked = 0
 
     @property
@@ -47,15 +55,24 @@ class Node:
         return dict.fromkeys(names, self.answer)
 
     async def list_topics(self) -> list[Topic]:
-        return [Topic("in", 2), Topic("_confluent-ksql-default_query_CTAS_T_1-x-repartition", 1), Topic("other", 9)]
+        return [Topic("in", 2), Topic("_confluent-ksql-default_query_CTAS_T_1-x-repartition", 1), Topic(_CHANGELOG, 2), Topic("other", 9)]
 
     async def statements_behind(self) -> int:
         if isinstance(self.behind, KafkaError):
             raise self.behind
         return int(self.behind)
 
-    def state(self, query_id: str) -> tuple[str, str]:
-        return self.states.get(query_id, "RUNNING"), ""
+    async def ask_states(self) -> None:
+        pass
+
+    def state(self, query_id: str) -> QueryState:
+        return QueryState(self.states.get(query_id, "RUNNING"))
+
+    def restoring(self, _query_id: str) -> list[StoreProgress]:
+        return self.restored
+
+    async def list_offsets(self, wanted: dict[TopicPartition, int]) -> dict[TopicPartition, Any]:
+        return {each: SimpleNamespace(offset=100 + each.partition) for each in wanted}
 
 
 def _look(node: Node) -> dict[str, Any]:
@@ -127,3 +144,38 @@ def test_the_status_of_the_servers() -> None:
     assert query["activeStores"]
     places = [(each["topic"], each["partition"]) for each in query["activePartitions"]]
     assert places == [("in", 0), ("in", 1), ("_confluent-ksql-default_query_CTAS_T_1-x-repartition", 0)]
+
+
+def _lags(node: Node) -> Any:
+    one = ServerName("one", 8088, "m", "a")
+    node.watch = Watch(one, 1)
+    node.watch.on_look([Member(one, True)], {}, 7)
+    return asyncio.run(cluster_status(cast("Any", node)))["one:8088"]["hostStoreLags"]["stateStoreLags"]
+
+
+def test_a_store_that_is_restored_is_nowhere_behind() -> None:
+    node = Node()
+    (name,) = node.engine.session.queries["CTAS_T_1"].app.topology().stores
+    assert name == _STORE
+    assert _lags(node) == {
+        f"{_APPLICATION}#{_STORE}": {
+            "lagByPartition": {
+                "0": {"currentOffsetPosition": 100, "endOffsetPosition": 100, "offsetLag": 0},
+                "1": {"currentOffsetPosition": 101, "endOffsetPosition": 101, "offsetLag": 0},
+            }
+        }
+    }
+
+
+def test_a_store_that_is_being_restored_says_how_far_it_is() -> None:
+    node = Node()
+    node.restored = [StoreProgress(_STORE, 1, 41, 90), StoreProgress("another", 0, 1, 2)]
+    (found,) = _lags(node).values()
+    assert found["lagByPartition"]["0"]["offsetLag"] == 0
+    assert found["lagByPartition"]["1"] == {"currentOffsetPosition": 41, "endOffsetPosition": 101, "offsetLag": 60}
+
+
+def test_a_query_that_died_has_no_stores() -> None:
+    node = Node()
+    node.states["CTAS_T_1"] = "ERROR"
+    assert _lags(node) == {}

@@ -10,7 +10,7 @@ import pytest
 
 from headwater.base.ids import TopicPartition
 from headwater.client.admin.groups import GroupMember
-from headwater.sql.server import leading
+from headwater.sql.server import leading, peers
 from headwater.sql.server.leading import Leading
 from headwater.sql.server.peers import (
     REMEMBERED_MAX,
@@ -24,6 +24,8 @@ from headwater.sql.server.peers import (
     members_of,
     name_of_this,
 )
+from headwater.web.messages import HttpError, Request, Response
+from headwater.web.server import HttpServer
 
 _OWN = ServerName("10.0.0.1", 8088, "one", "aa")
 _OTHER = ServerName("10.0.0.2", 8088, "two", "bb")
@@ -69,6 +71,39 @@ def test_a_server_that_cannot_be_reached_from_here_keeps_its_place() -> None:
     assert _sent_away(watch, [Knock.ANSWERED] + [Knock.UNREACHED] * 100) == []
     assert watch.hosts[_OTHER].alive
     assert _sent_away(Watch(_OWN, 3), [Knock.REFUSED] * 100) == []  # it has never answered here
+
+
+def test_a_server_that_listens_and_does_nothing_is_sent_away_after_a_while() -> None:
+    """Its process was stopped: the kernel goes on taking connections for it."""
+    watch = Watch(_OWN, 3, silent_max_ms=10_000)
+    assert _sent_away(watch, [Knock.ANSWERED] + [Knock.SILENT] * 21) == [10_500]
+    watch = Watch(_OWN, 3, silent_max_ms=10_000)
+    assert _sent_away(watch, [Knock.ANSWERED] + [Knock.SILENT] * 3) == []
+    assert watch.hosts[_OTHER].alive is False  # its queries are shown as UNRESPONSIVE meanwhile
+    assert _sent_away(watch, [Knock.ANSWERED] + [Knock.SILENT] * 20, 2_000) == []  # one answer, and it counts anew
+    assert _sent_away(Watch(_OWN, 3), [Knock.SILENT] * 100) == []  # it has never answered here
+
+
+def test_an_observer_who_stood_still_himself_does_not_blame_others() -> None:
+    watch = Watch(_OWN, 3, silent_max_ms=10_000)
+    assert _sent_away(watch, [Knock.ANSWERED] + [Knock.SILENT] * 5) == []
+    assert _sent_away(watch, [Knock.SILENT] * 20, 60_000) == []  # nothing was seen for a minute
+    assert _sent_away(watch, [Knock.SILENT], 70_000) == [70_000]
+
+
+def test_who_looks_rarely_because_his_machine_is_slow_sends_nobody_away() -> None:
+    watch = Watch(_OWN, 3, silent_max_ms=10_000)
+    watch.on_look(_BOTH, {_OTHER: Knock.ANSWERED}, 0)
+    assert not any(watch.on_look(_BOTH, {_OTHER: Knock.SILENT}, 8_000 * number) for number in range(1, 50))
+
+
+def test_who_has_the_queries_is_known_with_its_state() -> None:
+    watch = Watch(_OWN, 3)
+    assert watch.leader() is None
+    watch.on_look(_BOTH, {_OTHER: Knock.ANSWERED}, 0)
+    found = watch.leader()
+    assert found is not None
+    assert (found[0], found[1].alive) == (_OTHER, True)
 
 
 def test_who_is_sent_away_and_comes_back_must_answer_before_it_is_sent_away_again() -> None:
@@ -143,12 +178,31 @@ def test_who_is_to_get_the_queries_leads_when_no_other_has_them_any_more() -> No
     assert found(new, old._replace(assignment=[])) == [Member(_OWN, True), Member(_OTHER, False)]
 
 
+class _Answers:
+    async def handle(self, _request: Request) -> Response:
+        return Response(200, b"")
+
+    def on_error(self, error: HttpError, _request: Request | None) -> Response:
+        return Response(error.status, b"")
+
+
 def test_somebody_listens_or_nobody_does() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
+    async def scene() -> None:
+        server = HttpServer(_Answers())
+        name = ServerName("127.0.0.1", await server.start("127.0.0.1", 0), "m", "l")
+        assert await knock_at(name) is Knock.ANSWERED
+        assert await knock_at_own(name) is Knock.REFUSED  # by nobody else
+        await server.stop()
+        assert await knock_at(name) is Knock.REFUSED
+
+    asyncio.run(scene())
+
+
+def test_a_connection_that_only_the_kernel_took_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers, "_CLOSE_S", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as listening:  # and nobody accepts
         name = ServerName("127.0.0.1", listening.getsockname()[1], "m", "l")
-        assert asyncio.run(knock_at(name)) is Knock.ANSWERED
-        assert asyncio.run(knock_at_own(name)) is Knock.REFUSED  # by nobody else
-    assert asyncio.run(knock_at(name)) is Knock.REFUSED
+        assert asyncio.run(knock_at(name)) is Knock.SILENT
 
 
 def test_what_can_be_no_name_or_has_no_address_is_not_reached(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from headwater.sql.server.config import SqlServerConfig
+from headwater.sql.server.query_host import InProcessHost, StoreProgress
 from headwater.sql.server.runner import _STARTS_MAX, QueryRunner
 
 
@@ -28,6 +29,8 @@ class RestoringRun:
 
 
 class RestoringApp:
+    current_run = None
+
     def __init__(self, name: str, *, restores: bool = True) -> None:
         self.name = name
         self.begun = threading.Event()
@@ -77,6 +80,34 @@ def test_a_query_that_restores_its_state_can_be_terminated(runner: QueryRunner) 
     asyncio.run(asyncio.wait_for(scenario(), 60))
 
 
+class RestoringHost(InProcessHost):
+    """A host that knows how far it is."""
+
+    def restoring(self, query: Any) -> list[StoreProgress]:
+        return [StoreProgress(f"store-of-{query.id}", 0, 7, 10)]
+
+
+def test_a_query_whose_stores_are_read_is_restoring_and_every_change_is_told(tmp_path: Path) -> None:
+    config, _ = SqlServerConfig.load(None, [f"ksql.streams.state.dir={tmp_path}", "bootstrap.servers=localhost:1"])
+    seen: list[str] = []
+
+    async def scenario() -> None:
+        query: Any = Query(0, restores=False)
+        slow: Any = Query(1)
+        runner: Any = QueryRunner(config, RestoringHost(config), lambda: seen.append(runner.state_of("q0", False)[0]))
+        runner.leads = True
+        await runner.follow({query.id: query, slow.id: slow}, set())
+        assert runner.state_of("q1", paused=False) == ("RESTORING", "")
+        assert runner.restoring("q1") == [("store-of-q1", 0, 7, 10)]
+        while runner.state_of("q0", paused=False)[0] != "RUNNING":
+            await asyncio.sleep(0)
+        assert runner.restoring("q0") == []
+        assert seen == ["RESTORING", "RUNNING"]
+        await runner.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
 def test_restores_that_take_all_threads_keep_no_other_query_from_ending(runner: QueryRunner) -> None:
     async def scenario() -> None:
         runs: Any = Query(999, restores=False)
@@ -100,6 +131,8 @@ def test_restores_that_take_all_threads_keep_no_other_query_from_ending(runner: 
 
 class DyingApp:
     """A run that dies is told to stop, as every run is at its end; the next one must not hear of that."""
+
+    current_run = None
 
     def __init__(self) -> None:
         self.name = "dying"
