@@ -1,5 +1,5 @@
 #!/bin/sh
-# Gets what the tests need beside Python packages: kcat, ip, Java, Maven, and the jars of tests/java, tests/java/registry, tests/spark/connector and tests/spark/avro.
+# Gets what the tests need beside Python packages: kcat, ip, clients of ksqlDB for Node.js, Java, Maven, and the jars of tests/java, tests/java/registry, tests/spark/connector and tests/spark/avro.
 # Quick when all is there. What cannot be had is named in a hint; the tests that need it then skip and say so.
 set -u
 cd "$(dirname "$0")" || exit 1
@@ -23,6 +23,7 @@ install kcat kcat
 install ip iproute2
 ./unpack.sh 'usr/lib/postgresql/*/bin/initdb' postgresql spark/target/postgres
 ./unpack.sh usr/sbin/mariadbd mariadb-server-core compat/target/mariadb
+install node nodejs && install npm npm && compat/get_ksqldb_clients.sh
 install javac default-jdk-headless || exit 0
 install mvn maven || exit 0
 

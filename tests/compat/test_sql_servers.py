@@ -134,7 +134,8 @@ def _states(server: SqlServer) -> dict[str, tuple[str, str | None]]:
     """Of each query: its state, and the host that runs it."""
     (shown,) = server.run("SHOW QUERIES EXTENDED;")
     return {
-        each["id"]: (each["state"], next(iter(each["ksqlHostQueryStatus"]), None)) for each in shown["queryDescriptions"]
+        each["id"]: (each["state"], next(iter(each["ksqlHostQueryStatus"]), None))
+        for each in shown["queryDescriptions"]
     }
 
 

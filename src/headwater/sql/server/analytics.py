@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from headwater.sql.arrow_types import HUGE, sql_type, table_of
 from headwater.sql.language import types
-from headwater.sql.language.errors import SqlError
+from headwater.sql.language.errors import SqlError, SqlSyntaxError
 from headwater.sql.language.tokens import Kind, tokenize
 from headwater.sql.plan import reading
 from headwater.sql.plan.catalog import Column, SourceInfo
@@ -149,7 +149,8 @@ def answer(
             schema, batches = _batches(connection, in_duckdbs_words(text), bounds, interruption)
         except (duckdb.Error, OSError, ValueError) as error:  # Arrow's errors are among the latter two
             interruption.check()
-            raise SqlError(_told(str(error))) from None
+            kind = SqlSyntaxError if isinstance(error, duckdb.ParserException) else SqlError
+            raise kind(_told(str(error))) from None
     finally:
         interruption.attach(None)
         connection.close()

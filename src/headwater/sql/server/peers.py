@@ -151,7 +151,11 @@ class Watch:
                 known.has_left, known.came_back, known.has_answered = False, True, False
                 known.missed = known.silent = 0
             _on_knock(known, knocks.get(name), self.missed_max, now_ms)
-            if name != self.own and self._is_dead(name, known, knocks.get(name), now_ms) and now_ms >= known.not_before_ms:
+            if (
+                name != self.own
+                and self._is_dead(name, known, knocks.get(name), now_ms)
+                and now_ms >= known.not_before_ms
+            ):
                 _on_sent_away(known, now_ms)
                 gone.append(name)
         for name, known in self.hosts.items():

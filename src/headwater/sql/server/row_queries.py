@@ -95,10 +95,13 @@ class RowQueries:
         pieces = [substitute(piece, variables) for piece in split(text)]
         try:
             statements = [each for piece in pieces for each in session.parse(piece)]
-        except SqlSyntaxError:
-            if len(pieces) == 1 and analytics.is_query(pieces[0]):
+        except SqlSyntaxError as wrong:
+            if len(pieces) != 1 or not analytics.is_query(pieces[0]):
+                raise
+            try:
                 return await self._analysed(pieces[0], properties, caller, parsed=False)
-            raise
+            except SqlSyntaxError as also:  # it is no statement of either language: the place is told in our own
+                raise SqlSyntaxError(wrong.message, str(also), position=wrong.position) from None
         if len(statements) != 1 or not isinstance(statements[0], tree.Select):
             raise SqlError("Expected exactly one KSQL statement; it must be a SELECT.")
         await rights.require_now(caller, statements[0], self._session)

@@ -55,7 +55,12 @@ class Node:
         return dict.fromkeys(names, self.answer)
 
     async def list_topics(self) -> list[Topic]:
-        return [Topic("in", 2), Topic("_confluent-ksql-default_query_CTAS_T_1-x-repartition", 1), Topic(_CHANGELOG, 2), Topic("other", 9)]
+        return [
+            Topic("in", 2),
+            Topic("_confluent-ksql-default_query_CTAS_T_1-x-repartition", 1),
+            Topic(_CHANGELOG, 2),
+            Topic("other", 9),
+        ]
 
     async def statements_behind(self) -> int:
         if isinstance(self.behind, KafkaError):

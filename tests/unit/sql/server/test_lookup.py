@@ -1,13 +1,15 @@
 """Conditions on the key and on the start of windows find their rows in an index, and leave out none."""
 
+import asyncio
 import random
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.base.ids import TopicPartition
 from headwater.sql.language import tree
 from headwater.sql.plan.session import Session
 from headwater.sql.server import pull
@@ -161,3 +163,31 @@ def _compare(view: TableView, plan: pull.PullPlan) -> int:
     looked_at = [view._rows[each] for each in names if each in view._rows]
     assert sorted(plan.answer(looked_at)) == sorted(plan.answer(list(view._rows.values())))
     return len(looked_at)
+
+
+class Consumer:
+    """A consumer of a topic that ends at 10; the view has read to 7."""
+
+    async def end_offsets(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, 10)
+
+    async def position(self, _partition: TopicPartition) -> int:
+        return 7
+
+
+def test_an_answer_may_be_so_many_offsets_behind_and_no_more() -> None:
+    async def scene() -> None:
+        view = TableView(_session().catalog.find("T"), {}, 100)
+        view._consumer, view._read = cast("Any", Consumer()), {0: 7}
+        view._take(Record(6), ([1], [5]))
+        (row,) = await view.rows(lag_max=3)
+        assert row[0] == 5
+        waits = asyncio.create_task(view.rows(lag_max=2))
+        await asyncio.sleep(0.01)
+        assert not waits.done()
+        view._take(Record(7), ([2], [6]))
+        view._read[0] = 8
+        view._moved.set()
+        assert len(await waits) == 2
+
+    asyncio.run(scene())

@@ -59,6 +59,8 @@ def test_a_report_is_read_as_it_was_written_and_its_error_is_bounded() -> None:
     assert len(long.error) == 4_000
 
 
-@pytest.mark.parametrize("data", [b"", b"\xff", b"[]", b"null", b"{}", b'{"server":"s","state":"","error":"","restoring":[1]}'])
+@pytest.mark.parametrize(
+    "data", [b"", b"\xff", b"[]", b"null", b"{}", b'{"server":"s","state":"","error":"","restoring":[1]}']
+)
 def test_what_is_no_report_is_none(data: bytes) -> None:
     assert Report.decode(data) is None
