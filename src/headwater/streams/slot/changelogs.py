@@ -1,8 +1,10 @@
 """Where the changelogs of a task are read from, so that its state on disk, or an empty one, becomes what they say.
 
-Whoever opens a task asks this, and whoever keeps a copy of another slot's (`standby`). State that does not fit its
-changelogs (they are shorter, their beginning is gone, a topic was deleted and made anew, rows have no times where a
-store has a time to live) is wiped.
+Whoever opens a task asks this, and whoever keeps a copy of another slot's (`standby`). The rows of a store that do not
+fit its changelog (it is shorter, its beginning is gone, the topic was deleted and made anew) or its plan (they have no
+times where the store has a time to live) are wiped, and read again from the changelog's beginning. Each store has a
+position of its own, so the others stay, also those without a changelog, and the times of operators. Only where all
+changelogs were made anew, which is what a reset leaves, the whole state goes: it is of records that come again.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,7 +15,7 @@ from headwater.base.ids import TopicPartition
 from headwater.client.admin import Admin
 from headwater.client.types import EARLIEST, READ_UNCOMMITTED
 from headwater.streams.plan.topology import SubTopology
-from headwater.streams.stores.expiring import note_times, times_fit
+from headwater.streams.stores.expiring import forget_times, note_times, times_fit
 from headwater.streams.stores.spec import StoreSpec
 from headwater.streams.stores.state import ChangelogPartition, TaskState
 
@@ -65,6 +67,7 @@ def offsets_of(
 class ChangelogBounds:
     """What the brokers say of a task's changelogs. `ends`: high watermarks."""
 
+    changelogs: Mapping[ChangelogPartition, StoreSpec]
     begins: Mapping[ChangelogPartition, int]
     ends: Mapping[ChangelogPartition, int]
     topic_ids: Mapping[str, bytes]
@@ -74,24 +77,31 @@ def ask_bounds(
     admin: Admin, changelogs: Mapping[ChangelogPartition, StoreSpec], ends: Mapping[ChangelogPartition, int]
 ) -> ChangelogBounds:
     begins = offsets_of(admin, changelogs, EARLIEST, READ_UNCOMMITTED)
-    return ChangelogBounds(begins, ends, {each.topic: admin.describe_topic(each.topic).topic_id for each in ends})
+    return ChangelogBounds(
+        changelogs, begins, ends, {each.topic: admin.describe_topic(each.topic).topic_id for each in ends}
+    )
 
 
 def read_from(plan: SubTopology, state: TaskState, bounds: ChangelogBounds) -> dict[ChangelogPartition, int]:
-    """The first offset of each changelog that the state does not have. Wipes state that does not fit."""
+    """The first offset of each changelog that the state does not have. Wipes what does not fit."""
     begins, ends, topic_ids = bounds.begins, bounds.ends, bounds.topic_ids
-    known = state.positions
-    notes, specs = state.notes, [store.spec for store in plan.stores]
-    if not times_fit(specs, state) or any(
-        not begins[each] <= known[each] <= ends[each] or notes.get(_note(each.topic)) != topic_ids[each.topic]
-        for each in ends
-        if each in known
-    ):
+    known, notes, specs = state.positions, state.notes, [store.spec for store in plan.stores]
+    held = [each for each in ends if each in known]
+    anew = {each for each in held if notes.get(_note(each.topic)) != topic_ids[each.topic]}
+    if held and len(anew) == len(held):
         state.wipe()
-        known = {}
+    else:
+        changelogs = {spec.name: where for where, spec in bounds.changelogs.items()}
+        misfits = anew | {each for each in held if not begins[each] <= known[each] <= ends[each]}
+        for spec in specs:
+            where = changelogs.get(spec.name)
+            if where in misfits or not times_fit([spec], state):
+                state.forget_store(spec, [] if where is None else [where])
+                forget_times(spec, state)
     for topic, topic_id in topic_ids.items():
         notes.put(_note(topic), topic_id)
     note_times(specs, state)
+    known = state.positions
     return {each: known.get(each, begins[each]) for each in ends}
 
 

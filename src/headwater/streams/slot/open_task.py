@@ -2,8 +2,8 @@
 
 Owned by the slot. Its state on disk is never ahead of the changelogs: what is replayed is committed there, and what the
 task changes is saved after the transaction that wrote it; while the task is behind its inputs, every five seconds (a
-killed process replays those). State that does not fit its changelogs (they are shorter, or their beginning is gone) is
-wiped and replayed from the beginning; so is state of a topic that was deleted and made anew.
+killed process replays those). A store that does not fit its changelog is wiped and replayed from the beginning
+(`changelogs`).
 """
 
 import threading

@@ -100,6 +100,10 @@ class CombinedState:
             part.wipe()
         self._reloads.run()
 
+    def forget_store(self, spec: StoreSpec, changelogs: Iterable[ChangelogPartition]) -> None:
+        self.part(spec).forget_store(spec, changelogs)
+        self._reloads.run()
+
     def forget_strays(self, stores: Iterable[StoreSpec]) -> None:
         """What a part has of a store that lies elsewhere now. If the store came back, its rows would be older than what
         compaction may have taken from its changelog. Other stores, which may have no changelog, and the times of
@@ -110,7 +114,7 @@ class CombinedState:
             for kind, part in self._parts.items():
                 if part is self.part(spec) or not isinstance(part, DiskState):
                     continue
-                if part.forget_store(spec.name, changelogs) and not spec.logged:
+                if part.forget_rows_of(spec.name, changelogs) and not spec.logged:
                     _log.warning("a store without a changelog begins empty store=%s was_in=%s", spec.name, kind)
 
     @contextmanager

@@ -18,14 +18,13 @@ from typing import ClassVar, Final, Generic, Self, TypeVar
 from headwater.streams.stores.ordered import CommittedMap, PendingMap
 from headwater.streams.stores.snapshot import StateSnapshot
 from headwater.streams.stores.spec import StoreSpec
-from headwater.streams.stores.state import ChangelogPartition, Owner, Reloads, StateFenced
+from headwater.streams.stores.state import STORE_NOTES, ChangelogPartition, Owner, Reloads, StateFenced, is_map_of
 from headwater.streams.stores.state_directory import boot_id, is_believed, lock_directory, mark_clean, mark_opened
 
 _RECENT_BYTES: Final = 32 << 20  # of rows of each map that stay in memory
 _MOST_UNWRITTEN: Final = 100_000  # rows of commits that wait in memory
 _OWNER: Final = Struct(">qq")
 _POSITION: Final = Struct(">q")
-STORE_NOTES: Final = (b"stream-time\x00", b"sequence\x00")  # and the name of the store; others are of the task
 
 Map = TypeVar("Map", bound=CommittedMap)
 
@@ -181,20 +180,26 @@ class DiskState(ABC, Generic[Map]):
         self._forget_unwritten()
         self.discard()
 
-    def forget_store(self, name: str, changelogs: Iterable[ChangelogPartition]) -> bool:
-        """Its rows, its notes, and its position; nothing of other stores and of operators. Before anything is put.
-        False: there were no rows of it.
-        """
-        own = [each for each in self._map_names() if each == name or each.startswith(f"{name}/")]
-        maps = [found for found in map(self._make_map, own) if found.end()]
-        committed, pending = self._maps["/notes"]
-        of_store = [kind + name.encode() for kind in STORE_NOTES]
-        notes = [note for note in of_store if committed.get(note) is not None]
+    def forget_store(self, spec: StoreSpec, changelogs: Iterable[ChangelogPartition]) -> None:
+        self.forget_rows_of(spec.name, changelogs)
+
+    def forget_rows_of(self, store: str, changelogs: Iterable[ChangelogPartition]) -> bool:
+        """False: there were none."""
+        self.write_out()  # of other stores; what is forgotten is not worth a second way
+        own = [each for each in {*self._map_names(), *self._maps} if is_map_of(store, each)]
+        for each in own:
+            self.map(each)
+        maps = [committed for committed, _ in map(self._maps.__getitem__, own) if committed.end()]
+        of_store = [kind + store.encode() for kind in STORE_NOTES]
+        notes = [note for note in of_store if self.notes.get(note) is not None]
         known = self.positions
         positions = [each for each in changelogs if each in known]
         if maps or notes or positions:
             self._forget_rows(maps, notes, positions)
-            pending.forget()
+        for each in own:
+            self._maps[each][1].forget()
+        self.notes.forget_keys(of_store)
+        self._reloads.run()
         return bool(maps)
 
     def close(self) -> None:

@@ -154,5 +154,11 @@ def note_times(specs: Iterable[StoreSpec], state: TaskState) -> None:
             state.notes.put(_note(spec), _YES)
 
 
+def forget_times(spec: StoreSpec, state: TaskState) -> None:
+    """The rows of the store were wiped."""
+    if state.notes.get(_note(spec)) is not None:
+        state.notes.put(_note(spec), None)
+
+
 def _note(spec: StoreSpec) -> bytes:
     return b"ttl\x00" + spec.name.encode()

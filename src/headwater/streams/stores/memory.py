@@ -5,7 +5,7 @@ of them reads before it changes it.
 """
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Self
 
@@ -13,7 +13,7 @@ from headwater.streams.stores.ordered import PendingMap
 from headwater.streams.stores.snapshot import StateSnapshot
 from headwater.streams.stores.sorted_keys import SortedKeys
 from headwater.streams.stores.spec import StoreSpec
-from headwater.streams.stores.state import ChangelogPartition, Owner, Reloads, StateFenced
+from headwater.streams.stores.state import STORE_NOTES, ChangelogPartition, Owner, Reloads, StateFenced, is_map_of
 
 
 class MemoryMap:
@@ -157,6 +157,20 @@ class MemoryState:
                 committed.apply({key: None for key, _ in committed.scan(None, None, False)})
         self._positions.clear()
         self.discard()
+
+    def forget_store(self, spec: StoreSpec, changelogs: Iterable[ChangelogPartition]) -> None:
+        own = [maps for name, maps in self._maps.items() if is_map_of(spec.name, name)]
+        notes = [kind + spec.name.encode() for kind in STORE_NOTES]
+        with self._snapshots:
+            for committed, _ in own:
+                committed.apply({key: None for key, _ in committed.scan(None, None, False)})
+            self._maps["/notes"][0].apply(dict.fromkeys(notes))
+        for _, pending in own:
+            pending.forget()
+        self.notes.forget_keys(notes)
+        for each in changelogs:
+            self._positions.pop(each, None)
+        self._reloads.run()
 
     def write_out(self) -> None:
         """Commits are written at once."""

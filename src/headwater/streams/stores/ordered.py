@@ -6,7 +6,7 @@ forgets the pending ones only. Whoever owns the state writes later, so a row tha
 that is never written. Owned by one task.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Protocol
 
 from headwater.streams.stores.sorted_keys import SortedKeys
@@ -115,6 +115,14 @@ class PendingMap:
         self._unwritten, self._unwritten_floor, self._end = {}, b"", None
         self.recent, self._older, self._recent_size = {}, {}, 0
         self.discard()
+
+    def forget_keys(self, keys: Iterable[bytes]) -> None:
+        """The same for these rows only."""
+        for key in keys:
+            for rows in (self._pending, self._unwritten, self.recent, self._older):
+                rows.pop(key, None)
+        self._end = self._ordered = None
+        self.generation += 1
 
     def get(self, key: bytes) -> bytes | None:
         if key in self.recent:

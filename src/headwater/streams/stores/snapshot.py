@@ -1,6 +1,6 @@
 """A state to read from: the last commit of a task that is written. What is written to it is nowhere."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from headwater.streams.stores.ordered import CommittedMap, PendingMap
 from headwater.streams.stores.spec import StoreSpec
@@ -58,5 +58,8 @@ class StateSnapshot:
 
     def discard(self) -> None:
         """Nothing is pending."""
+
+    def forget_store(self, spec: StoreSpec, changelogs: Iterable[ChangelogPartition]) -> None:
+        raise AssertionError(f"a snapshot is not written: {spec.name} {changelogs}")
 
     wipe = close = write_out = discard

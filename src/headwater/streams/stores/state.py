@@ -6,9 +6,9 @@ which wrote the changes there. A commit checks in its own transaction that the o
 state last. Positions and changes become visible together.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 from weakref import WeakMethod
 
 from headwater.base.errors import UserError
@@ -122,7 +122,18 @@ class TaskState(Protocol):
     def wipe(self) -> None:
         """Forgets everything but the owner, at once."""
 
+    def forget_store(self, spec: StoreSpec, changelogs: Iterable[ChangelogPartition]) -> None:
+        """Forgets the rows of one store, its notes and its position, at once. What others have stays, written or not."""
+
     def close(self) -> None: ...
+
+
+STORE_NOTES: Final = (b"stream-time\x00", b"sequence\x00")  # and the name of the store; others are of the task
+
+
+def is_map_of(store: str, name: str) -> bool:
+    """Whether the map of that name is one of the store's: its rows, or an index of them."""
+    return name == store or name.startswith(f"{store}/")
 
 
 _COPY = b"standby"
