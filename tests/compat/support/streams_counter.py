@@ -1,5 +1,5 @@
 """A process that counts by a key taken from the value, through a repartition topic, until SIGTERM: `streams_counter.py
-BROKERS STATE STORES`.
+BROKERS STATE STORES [CACHE_BYTES]`.
 
 Prints "open" when its tasks are open, and how it ended: "stopped", or the name of the error.
 """
@@ -19,12 +19,17 @@ def make_app(brokers: str, stores: str = "lmdb") -> App:
     return app
 
 
-def main(brokers: str, state_dir: str, stores: str) -> None:
+def main(brokers: str, state_dir: str, stores: str, cache_bytes: str = "0") -> None:
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     try:
         app = make_app(brokers, stores)
-        run = app.run_here(state_dir=state_dir, commit_interval_ms=20, repartition_purge_interval_ms=500)
+        run = app.run_here(
+            state_dir=state_dir,
+            commit_interval_ms=20,
+            repartition_purge_interval_ms=500,
+            cache_max_bytes=int(cache_bytes),
+        )
         print("open", flush=True)
         while not stop.wait(0.05) and run.running:
             pass

@@ -1,6 +1,7 @@
 """What goes into and comes out of the application of streams_counter.py."""
 
 import struct
+from collections.abc import Mapping
 
 from headwater.client import Consumer, Producer, TopicPartition
 from headwater.testing import Broker
@@ -24,6 +25,11 @@ class Results:
             for record in self._consumer.poll(1.0):
                 self.counts.setdefault(record.key.decode(), []).append(struct.unpack(">q", record.value)[0])
                 self.total += 1
+
+    def until_counted(self, words: Mapping[str, int]) -> None:
+        """Until the last count of each word is there: with a record cache, not each one comes."""
+        while {word: counts[-1] for word, counts in self.counts.items()} != words:
+            self.until(self.total + 1)
 
     def close(self) -> None:
         self._consumer.close()

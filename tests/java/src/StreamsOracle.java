@@ -24,6 +24,7 @@ import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 import org.apache.kafka.streams.StreamsBuilder;
+import org.apache.kafka.streams.StreamsCommits;
 import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.TestInputTopic;
 import org.apache.kafka.streams.TestOutputTopic;
@@ -92,7 +93,7 @@ public final class StreamsOracle {
         return properties;
     }
 
-    private static JsonNode run(JsonNode command) {
+    private static JsonNode run(JsonNode command) throws Exception {
         Properties properties = properties(command);
         StreamsBuilder builder = StreamsTopologies.build(command.get("steps"));
         Topology topology = builder.build(properties);
@@ -101,9 +102,14 @@ public final class StreamsOracle {
         ArrayNode outputs = answer.putArray("outputs");
         try (TopologyTestDriver driver = new TopologyTestDriver(topology, properties, Instant.ofEpochMilli(0))) {
             Map<String, TestInputTopic<byte[], byte[]>> topics = new HashMap<>();
+            StreamsCommits commits = command.path("commits").asBoolean() ? new StreamsCommits(driver) : null;
             read(driver, outputs.addArray());
             for (JsonNode input : command.get("inputs")) {
-                if (input.has("advance")) {
+                if (input.has("commit")) {
+                    commits.commit();
+                } else if (commits != null) {
+                    commits.pipe(input.get("topic").asText(), record(input));
+                } else if (input.has("advance")) {
                     driver.advanceWallClockTime(Duration.ofMillis(input.get("advance").asLong()));
                 } else {
                     topics.computeIfAbsent(input.get("topic").asText(),

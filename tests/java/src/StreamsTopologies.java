@@ -113,6 +113,9 @@ final class StreamsTopologies {
         if (store.hasNonNull("retention")) {
             materialized = materialized.withRetention(ms(store.get("retention").asLong()));
         }
+        if (!store.path("caching").asBoolean(true)) {
+            materialized = materialized.withCachingDisabled();
+        }
         if (store.hasNonNull("logging") && !store.get("logging").asBoolean()) {
             materialized = materialized.withLoggingDisabled();
         }

@@ -96,8 +96,8 @@ OTHERS: dict[str, dict[str, str]] = {
     "Materialized": {
         "as": "`Materialized(name=)`, or the name alone",
         "with": "`Materialized(key=)`, `Materialized(value=)`",
-        "withCachingDisabled": "the cache of records is always off",
-        "withCachingEnabled": "missing: the cache of records",
+        "withCachingDisabled": "`Materialized(caching=)`",
+        "withCachingEnabled": "`Materialized(caching=)`",
         "withKeySerde": "`Materialized(key=)`",
         "withLoggingDisabled": "`Materialized(logging=)`",
         "withLoggingEnabled": "`Materialized(topic_config=)`",

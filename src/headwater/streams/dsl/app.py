@@ -10,6 +10,7 @@ from headwater.base.extras import STREAMS, require_extra
 from headwater.streams.dsl.frames import NOTHING, FrameFeed, from_df
 from headwater.streams.dsl.global_table import GlobalTable
 from headwater.streams.dsl.materialized import StoreLike, keep
+from headwater.streams.dsl.record_cache import cache_setting, checked_bytes
 from headwater.streams.dsl.store_types import default_store_type
 from headwater.streams.dsl.stream import Stream
 from headwater.streams.dsl.table import Table
@@ -68,6 +69,7 @@ class App:
         self.extractor: TimestampExtractor = extractor(timestamp) or fail_on_invalid_timestamp
         self.config = dict(config or {})  # Kafka Streams' settings, by their names
         self.store_type = default_store_type(self.config)
+        self.cache_max_bytes = cache_setting(self.config)
         if isinstance(on_error, ErrorPolicy):
             self.errors = on_error
         else:
@@ -151,7 +153,7 @@ class App:
         node_name = self.graph.name_or_new(name, "KTABLE-SOURCE-")
         supplier = TableSource(kept.store_name, kept.store_name)
         source = SourceNode(source_name, (topic,), None, kept.key, kept.value, extractor(timestamp))
-        node = GlobalStoreNode(node_name, source, kept.key_value(logged=False), supplier)
+        node = GlobalStoreNode(node_name, source, kept.key_value(logged=False, caching=False), supplier)
         self.graph.add(self.graph.root, node)
         return GlobalTable(self, node, kept.key, kept.value, kept.store_name, kept.queryable_name)
 
@@ -222,11 +224,30 @@ class App:
             **changes,
         )
 
-    def test(self, *, partitions: int = 1, now_ms: int = 0) -> "Driver":
-        """A driver for tests: no broker, no JVM."""
+    def test(
+        self,
+        *,
+        partitions: int = 1,
+        now_ms: int = 0,
+        cache_max_bytes: int | None = None,
+        commit_each_record: bool = True,
+    ) -> "Driver":
+        """A driver for tests: no broker, no JVM.
+
+        `cache_max_bytes`: of the record cache, by default as the application's settings say. It is flushed with each
+        commit, which is after each record, as in Kafka Streams' test driver; with `commit_each_record=False` it is when
+        the test says `driver.commit()`.
+        """
         from headwater.streams.testing.driver import Driver
 
-        return Driver(self, partitions=partitions, now_ms=now_ms)
+        cache = self.cache_max_bytes if cache_max_bytes is None else checked_bytes("cache_max_bytes", cache_max_bytes)
+        return Driver(
+            self,
+            partitions=partitions,
+            now_ms=now_ms,
+            cache_max_bytes=cache,
+            commit_each_record=commit_each_record,
+        )
 
     def run_here(
         self,

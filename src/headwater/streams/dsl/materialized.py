@@ -19,6 +19,7 @@ class Materialized:
     """Kafka Streams' `Materialized`. `history_ms` makes a versioned store, which keeps versions that long.
 
     `ttl` deletes rows when stream time is further than that beyond their timestamp; each is a change of the table.
+    `caching=False`: each change goes on at once, also where the application has a record cache (`cache_max_bytes`).
     `store_type` is where the rows lie: "lmdb", "rocksDB" or "in_memory"; by default as the application says.
     """
 
@@ -29,6 +30,7 @@ class Materialized:
     history_ms: int | None = None
     ttl: Duration | None = None
     logging: bool = True
+    caching: bool = True
     store_type: str | None = None
     topic_config: Mapping[str, str] = field(default_factory=dict)
 
@@ -56,7 +58,7 @@ class Kept:
     def versioned(self) -> bool:
         return self.given.history_ms is not None
 
-    def key_value(self, logged: bool = True, expires: bool = False) -> StorePlan:
+    def key_value(self, logged: bool = True, expires: bool = False, caching: bool = True) -> StorePlan:
         """The plan of a table's store: timestamped, or versioned. `expires`: its node can tell others of rows whose
         time is over.
         """
@@ -72,7 +74,7 @@ class Kept:
             store_type=store_type(self.given.store_type),
             changelog_config=dict(self.given.topic_config),
         )
-        return StorePlan(spec, self.key, self.value)
+        return StorePlan(spec, self.key, self.value, caching=self.given.caching and caching)
 
     def _check_ttl(self, expires: bool) -> None:
         ttl = self.given.ttl

@@ -1,6 +1,7 @@
 """Stores for processors: `app.add_store(key_value_store("seen", value="long"))`, then `process(...,
 stores=["seen"])`. `store_type` is where the rows lie: "lmdb", "rocksDB" or "in_memory"; by default as the application
-says.
+says. With `caching=True`, and a record cache of the application (`cache_max_bytes`), the changelog gets the last change
+per key of a commit.
 """
 
 from headwater.streams.dsl import store_types
@@ -19,6 +20,7 @@ def key_value_store(
     timestamped: bool = False,
     ttl: Duration | None = None,
     logging: bool = True,
+    caching: bool = False,
     store_type: str | None = None,
 ) -> StorePlan:
     """`get`, `put`, `delete`, `range`, `all`, `prefix`. A timestamped one keeps `(value, timestamp)`, as tables do.
@@ -33,7 +35,7 @@ def key_value_store(
         logged=logging,
         store_type=store_types.store_type(store_type),
     )
-    return StorePlan(spec, resolve_optional(key), resolve_optional(value))
+    return StorePlan(spec, resolve_optional(key), resolve_optional(value), caching=caching)
 
 
 def window_store(
@@ -46,6 +48,7 @@ def window_store(
     retain_duplicates: bool = False,
     ttl: Duration | None = None,
     logging: bool = True,
+    caching: bool = False,
     store_type: str | None = None,
 ) -> StorePlan:
     """`put(key, value, start)`, `get(key, start)`, `fetch(key, from, to)`; forgets what is older than the retention."""
@@ -60,7 +63,7 @@ def window_store(
         logged=logging,
         store_type=store_types.store_type(store_type),
     )
-    return StorePlan(spec, resolve_optional(key), resolve_optional(value))
+    return StorePlan(spec, resolve_optional(key), resolve_optional(value), caching=caching)
 
 
 def session_store(
@@ -71,6 +74,7 @@ def session_store(
     value: SerdeLike | None = None,
     ttl: Duration | None = None,
     logging: bool = True,
+    caching: bool = False,
     store_type: str | None = None,
 ) -> StorePlan:
     """`put(key, start, end, value)`, `find_sessions(key, earliest_end, latest_start)`, `remove`."""
@@ -83,7 +87,7 @@ def session_store(
         logged=logging,
         store_type=store_types.store_type(store_type),
     )
-    return StorePlan(spec, resolve_optional(key), resolve_optional(value))
+    return StorePlan(spec, resolve_optional(key), resolve_optional(value), caching=caching)
 
 
 def versioned_store(

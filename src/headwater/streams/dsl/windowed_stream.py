@@ -202,7 +202,8 @@ def window_store(kept: Kept, windows: AnyWindows, emit: Emit) -> StorePlan:
         store_type=store_type(kept.given.store_type),
         changelog_config=dict(kept.given.topic_config),
     )
-    return StorePlan(spec, kept.key, kept.value)
+    fixed = not isinstance(windows, SessionWindows | SlidingWindows)
+    return StorePlan(spec, kept.key, kept.value, caching=kept.given.caching and (fixed or emit != "close"))
 
 
 def windowed_key(windows: AnyWindows, inner: Serde) -> Serde:

@@ -85,7 +85,7 @@ class StreamsError(UserError):
         where = (
             f"the record at {record.topic}-{record.partition} offset {record.offset}"
             if record is not None
-            else "a punctuator"
+            else "a punctuator, or a change from the record cache"
         )
         line = own_line(failure.error.__traceback__)
         why = f"{type(failure.error).__name__}: {failure.error}" + (f", at {line}" if line else "")
@@ -125,7 +125,9 @@ class FailureHandler:
             self._write(dead_letter(dead_letter_topic(self._policy, self._application_id), failure))
         self.drop(f"{stage} error")
 
-    def failure(self, stage: Stage, error: Exception, raw: InputRecord, timestamp: int, node: str) -> StreamsError:
+    def failure(
+        self, stage: Stage, error: Exception, raw: InputRecord | None, timestamp: int, node: str
+    ) -> StreamsError:
         """Of a record that no policy is asked about."""
         return StreamsError(Failure(stage, error, raw, timestamp, node, self._task_id))
 

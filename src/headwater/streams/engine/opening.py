@@ -2,7 +2,7 @@
 top.
 """
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from headwater.streams.engine.record import OutputRecord
 from headwater.streams.engine.suppress_buffer import SuppressBuffer
@@ -16,11 +16,13 @@ from headwater.streams.engine.typed_stores import (
     WindowStore,
 )
 from headwater.streams.plan.stores import StorePlan
-from headwater.streams.stores.build import build_store
+from headwater.streams.stores.build import build_cached_store, build_store, is_cacheable
+from headwater.streams.stores.cache import CachedChange, StoreCache
 from headwater.streams.stores.expiring import ExpiringKeyValues
 from headwater.streams.stores.key_value import KeyValues
 from headwater.streams.stores.port import Changelog
 from headwater.streams.stores.session import Sessions
+from headwater.streams.stores.spec import StoreKind
 from headwater.streams.stores.state import TaskState
 from headwater.streams.stores.versioned import Versions
 from headwater.streams.stores.window import Windows
@@ -28,6 +30,7 @@ from headwater.streams.stores.window import Windows
 if TYPE_CHECKING:
     from headwater.streams.engine.task import Task, TaskSettings
 
+_SEGMENT_BYTES: Final = 8  # Kafka Streams counts them for keys of windows and sessions
 AnyStore = KeyValues | Windows | Sessions | Versions
 
 
@@ -35,7 +38,27 @@ def open_bytes(plan: StorePlan, task: "Task", state: TaskState) -> AnyStore:
     """The store in bytes, which tells the task of every change. Whoever restores it, restores this."""
     topic = plan.changelog_topic(task.settings.application_id)
     logged = topic is not None and plan.spec.logged and plan.source_topic is None
-    return build_store(plan.spec, state, _changelog(task, topic) if logged and topic is not None else None, task)
+    changelog = _changelog(task, topic) if logged and topic is not None else None
+    room = task.settings.cache
+    if room is None or not plan.caching or not is_cacheable(plan.spec):
+        return build_store(plan.spec, state, changelog, task)
+
+    def tell(key: bytes, change: CachedChange) -> None:
+        if cache.on_change is not None and change.value is None and change.old is None:
+            return  # it came and went, and nobody was told of it
+        outside, task.record_timestamp = task.record_timestamp, change.context.timestamp
+        try:
+            store.log(key, change.value)
+            if cache.on_change is not None:
+                cache.on_change(key, change)
+        finally:
+            task.record_timestamp = outside
+
+    cache = StoreCache(room, task.change_context, tell, 0 if plan.spec.kind is StoreKind.KEY_VALUE else _SEGMENT_BYTES)
+    store = build_cached_store(plan.spec, state, changelog, cache)
+    task.add_cache(cache)
+    state.on_discard(cache.clear)
+    return store
 
 
 def _changelog(task: "Task", topic: str) -> Changelog:
@@ -45,6 +68,11 @@ def _changelog(task: "Task", topic: str) -> Changelog:
         log(OutputRecord(topic, partition, key, value, task.record_timestamp if timestamp is None else timestamp))
 
     return changed
+
+
+def is_cached(store: Any) -> bool:
+    """Of a store with serdes: whether a record cache stands before its changelog."""
+    return getattr(store, "cache", None) is not None
 
 
 class SerdesOfTask(Protocol):

@@ -11,7 +11,7 @@ from typing import Any
 from headwater.streams.engine.emit_on_close import ClosingProcessor, EmitOnClose
 from headwater.streams.engine.processor import Context, Processor
 from headwater.streams.engine.record import Change, Record
-from headwater.streams.engine.table import StoredTable, View
+from headwater.streams.engine.table import StoredTable, View, forwards_when_flushed
 from headwater.streams.engine.typed_stores import ValueAndTimestamp
 from headwater.streams.engine.window_aggregate import Aggregator
 from headwater.streams.engine.windows import SessionWindows, Windowed
@@ -81,10 +81,12 @@ class SessionAggregateProcessor(ClosingProcessor):
         self._send_old_values = send_old_values
         self._emit = emit
         self._store: Any = None
+        self._cached = False
         self.observed_stream_time = -1
 
     def init(self, context: Context) -> None:
         self._store = context.store(self._store_name)
+        self._cached = forwards_when_flushed(self._store, context, self._send_old_values, Windowed)
         if self._emit is not None:
             self._emit.interval_ms = context.emit_interval_ms
 
@@ -117,7 +119,7 @@ class SessionAggregateProcessor(ClosingProcessor):
 
     def _update(self, windowed: Windowed, old: Any, new: Any) -> None:
         """Kafka Streams sends no headers here."""
-        if self._emit is None:
+        if self._emit is None and not self._cached:
             self.forward(Record(windowed, Change(new, old if self._send_old_values else None), windowed.end))
 
     def _emit_closed(self, record: Record, close_time: int) -> None:

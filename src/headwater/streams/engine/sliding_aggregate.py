@@ -12,7 +12,7 @@ from typing import Any
 from headwater.streams.engine.emit_on_close import ClosingProcessor, EmitOnClose
 from headwater.streams.engine.processor import Context, Processor
 from headwater.streams.engine.record import Change, Record
-from headwater.streams.engine.table import StoredTable, View
+from headwater.streams.engine.table import StoredTable, View, forwards_when_flushed
 from headwater.streams.engine.typed_stores import ValueAndTimestamp
 from headwater.streams.engine.window_aggregate import Aggregator, WindowGetter
 from headwater.streams.engine.windows import SlidingWindows, Windowed
@@ -65,10 +65,17 @@ class SlidingAggregateProcessor(ClosingProcessor):
         self._send_old_values = send_old_values
         self._emit = emit
         self._store: Any = None
+        self._cached = False
         self.observed_stream_time = -1
 
     def init(self, context: Context) -> None:
         self._store = context.store(self._store_name)
+        self._cached = forwards_when_flushed(
+            self._store,
+            context,
+            self._send_old_values,
+            lambda key, start: Windowed(key, start, start + self._difference),
+        )
         if self._emit is not None:
             self._emit.interval_ms = context.emit_interval_ms
 
@@ -170,7 +177,7 @@ class SlidingAggregateProcessor(ClosingProcessor):
         self._forward(record, start, old, new, timestamp)
 
     def _forward(self, record: Record, start: int, old: Any, new: Any, timestamp: int) -> None:
-        if self._emit is None:
+        if self._emit is None and not self._cached:
             windowed = Windowed(record.key, start, start + self._difference)
             self.forward(
                 Record(windowed, Change(new, old if self._send_old_values else None), timestamp, record.headers)

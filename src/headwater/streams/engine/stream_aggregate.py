@@ -9,7 +9,7 @@ from typing import Any
 from headwater.streams.engine.expiry import ExpiringTable
 from headwater.streams.engine.processor import Context, Processor
 from headwater.streams.engine.record import Record
-from headwater.streams.engine.table import StoredTable, forward_change
+from headwater.streams.engine.table import StoredTable, forward_change, forwards_when_flushed
 from headwater.streams.engine.typed_stores import IS_LATEST, NOT_PUT
 
 
@@ -49,6 +49,7 @@ class StreamAggregateProcessor(ExpiringTable):
         self.aggregator = aggregator
         self.send_old_values = send_old_values
         self._store: Any = None
+        self.cached = False
 
     @property
     def is_count(self) -> bool:
@@ -56,6 +57,7 @@ class StreamAggregateProcessor(ExpiringTable):
 
     def init(self, context: Context) -> None:
         self._store = context.store(self.store_name)
+        self.cached = forwards_when_flushed(self._store, context, self.send_old_values)
 
     def process(self, record: Record) -> None:
         key, value, timestamp = record.key, record.value, record.timestamp
@@ -75,6 +77,6 @@ class StreamAggregateProcessor(ExpiringTable):
             new = self.aggregator(key, value, old)
         store = self._store
         code = store.put(key, new, record.timestamp if new is None and not store.versioned else timestamp)
-        if code != NOT_PUT:
+        if code != NOT_PUT and not self.cached:
             sent = old if self.send_old_values else None
             forward_change(self.forward, record, new, sent, timestamp, code == IS_LATEST)

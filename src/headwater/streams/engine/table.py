@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from headwater.streams.engine.processor import Context, Forward, Processor
 from headwater.streams.engine.record import Change, Record
 from headwater.streams.engine.typed_stores import ValueAndTimestamp
+from headwater.streams.stores.cache import CachedChange, StoreCache
 
 
 class ValueGetter(Protocol):
@@ -112,6 +113,27 @@ class ComputedGetter:
     @property
     def versioned(self) -> bool:
         return self._parent.versioned
+
+
+def forwards_when_flushed(
+    store: Any, context: Context, send_old_values: bool, key_of: Callable[..., Any] = lambda key: key
+) -> bool:
+    """Whether a record cache stands before the changelog of a node's store. Then the node forwards nothing itself: its
+    changes go on when the cache is flushed, with the value that was told last as the old one.
+
+    `key_of` makes the key of what the store has: of a window or session, from its times.
+    """
+    cache: StoreCache | None = store.cache
+    if cache is None:
+        return False
+
+    def forward(raw_key: bytes, change: CachedChange) -> None:
+        key, new, old, timestamp = store.flushed(raw_key, change)
+        record = Record(key_of(*key), Change(new, old if send_old_values else None), timestamp, change.context.headers)
+        context.forward_as(record, change.context.metadata)
+
+    cache.on_change = forward
+    return True
 
 
 def forward_change(

@@ -6,7 +6,7 @@ from typing import Any
 from headwater.base.errors import UserError
 from headwater.streams.engine.processor import Context, Processor
 from headwater.streams.engine.record import Record
-from headwater.streams.engine.table import StoredTable, forward_change
+from headwater.streams.engine.table import StoredTable, forward_change, forwards_when_flushed
 from headwater.streams.engine.typed_stores import IS_LATEST, NOT_PUT
 
 Combine = Callable[[Any, Any, Any], Any]  # (key, value, aggregate)
@@ -42,9 +42,11 @@ class TableAggregateProcessor(Processor):
         self._subtract = subtract
         self._send_old_values = send_old_values
         self._store: Any = None
+        self._cached = False
 
     def init(self, context: Context) -> None:
         self._store = context.store(self._store_name)
+        self._cached = forwards_when_flushed(self._store, context, self._send_old_values)
 
     def process(self, record: Record) -> None:
         key, change, timestamp = record.key, record.value, record.timestamp
@@ -68,6 +70,6 @@ class TableAggregateProcessor(Processor):
                 timestamp = latest
         store = self._store
         code = store.put(key, new, record.timestamp if new is None and not store.versioned else timestamp)
-        if code != NOT_PUT:
+        if code != NOT_PUT and not self._cached:
             sent = old if self._send_old_values else None
             forward_change(self.forward, record, new, sent, timestamp, code == IS_LATEST)

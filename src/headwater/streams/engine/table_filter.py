@@ -5,7 +5,14 @@ from typing import Any
 
 from headwater.streams.engine.processor import Context, Processor
 from headwater.streams.engine.record import Record
-from headwater.streams.engine.table import ComputedGetter, TableSupplier, View, forward_change, store_view
+from headwater.streams.engine.table import (
+    ComputedGetter,
+    TableSupplier,
+    View,
+    forward_change,
+    forwards_when_flushed,
+    store_view,
+)
 from headwater.streams.engine.typed_stores import IS_LATEST, NOT_PUT, ValueAndTimestamp
 
 
@@ -52,10 +59,12 @@ class TableFilterProcessor(Processor):
         self.send_old_values = send_old_values
         self.versioned = versioned
         self._store: Any = None
+        self._cached = False
 
     def init(self, context: Context) -> None:
         if self.store_name is not None:
             self._store = context.store(self.store_name)
+            self._cached = forwards_when_flushed(self._store, context, self.send_old_values)
 
     def process(self, record: Record) -> None:
         key, change, store = record.key, record.value, self._store
@@ -72,7 +81,7 @@ class TableFilterProcessor(Processor):
         is_latest = change.is_latest
         if store is not None:
             code = store.put(key, new, record.timestamp)
-            if code == NOT_PUT:
+            if code == NOT_PUT or self._cached:
                 return
             is_latest = code == IS_LATEST
         forward_change(self.forward, record, new, old, record.timestamp, is_latest)

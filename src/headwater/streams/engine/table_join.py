@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from headwater.streams.engine.processor import Context, Processor
 from headwater.streams.engine.record import Change, Record
-from headwater.streams.engine.table import TableSupplier, ValueGetter, View, store_view
+from headwater.streams.engine.table import TableSupplier, ValueGetter, View, forwards_when_flushed, store_view
 from headwater.streams.engine.typed_stores import IS_LATEST, NOT_PUT, ValueAndTimestamp
 
 Kind = Literal["inner", "left", "right", "outer"]
@@ -136,10 +136,12 @@ class TableJoinMergeProcessor(Processor):
         self._store_name = store_name
         self._send_old_values = send_old_values
         self._store: Any = None
+        self._cached = False
 
     def init(self, context: Context) -> None:
         if self._store_name is not None:
             self._store = context.store(self._store_name)
+            self._cached = forwards_when_flushed(self._store, context, self._send_old_values)
 
     def process(self, record: Record) -> None:
         change = record.value
@@ -147,7 +149,7 @@ class TableJoinMergeProcessor(Processor):
         is_latest = change.is_latest
         if self._store is not None:
             code = self._store.put(record.key, change.new, record.timestamp)
-            if code == NOT_PUT:
+            if code == NOT_PUT or self._cached:
                 return
             is_latest = code == IS_LATEST
         self.forward(record.with_value(Change(change.new, old, is_latest)))

@@ -9,7 +9,7 @@ from typing import Any
 from headwater.streams.engine.expiry import ExpiringTable
 from headwater.streams.engine.processor import Context, Processor
 from headwater.streams.engine.record import Change, Record
-from headwater.streams.engine.table import View, forward_change, store_view
+from headwater.streams.engine.table import View, forward_change, forwards_when_flushed, store_view
 from headwater.streams.engine.typed_stores import IS_LATEST, NOT_PUT
 
 
@@ -50,10 +50,12 @@ class TableSourceProcessor(ExpiringTable):
         self.store_name = store_name
         self.send_old_values = send_old_values
         self._store: Any = None
+        self.cached = False
 
     def init(self, context: Context) -> None:
         if self.store_name is not None:
             self._store = context.store(self.store_name)
+            self.cached = forwards_when_flushed(self._store, context, self.send_old_values)
 
     def process(self, record: Record) -> None:
         key, value, store = record.key, record.value, self._store
@@ -63,8 +65,8 @@ class TableSourceProcessor(ExpiringTable):
         if store is None:
             self.forward(Record(key, Change(value, None), record.timestamp, record.headers))
             return
-        found = store.get(key) if self.send_old_values else None
+        found = store.get(key) if self.send_old_values or self.cached else None  # what is read stays in the cache
         old = None if found is None else found[0]
         code = store.put(key, value, record.timestamp)
-        if code != NOT_PUT:
+        if code != NOT_PUT and not self.cached:
             forward_change(self.forward, record, value, old, record.timestamp, code == IS_LATEST)

@@ -5,7 +5,14 @@ from typing import Any, Protocol
 
 from headwater.streams.engine.processor import Context, Processor
 from headwater.streams.engine.record import Record
-from headwater.streams.engine.table import TableSupplier, ValueGetter, View, forward_change, store_view
+from headwater.streams.engine.table import (
+    TableSupplier,
+    ValueGetter,
+    View,
+    forward_change,
+    forwards_when_flushed,
+    store_view,
+)
 from headwater.streams.engine.typed_stores import IS_LATEST, NOT_PUT, ValueAndTimestamp
 
 
@@ -73,11 +80,13 @@ class TableTransformValuesProcessor(Processor):
         self._store_name = store_name
         self._send_old_values = send_old_values
         self._store: Any = None
+        self._cached = False
 
     def init(self, context: Context) -> None:
         begin(self._transformer, context)
         if self._store_name is not None:
             self._store = context.store(self._store_name)
+            self._cached = forwards_when_flushed(self._store, context, self._send_old_values)
 
     def process(self, record: Record) -> None:
         key, change, store = record.key, record.value, self._store
@@ -89,7 +98,7 @@ class TableTransformValuesProcessor(Processor):
             found = store.get(key) if self._send_old_values else None
             old = None if found is None else found[0]
             code = store.put(key, new, record.timestamp)
-            if code == NOT_PUT:
+            if code == NOT_PUT or self._cached:
                 return
             is_latest = code == IS_LATEST
         forward_change(self.forward, record, new, old, record.timestamp, is_latest)

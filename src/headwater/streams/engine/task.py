@@ -13,7 +13,7 @@ and owns its nodes, its stores' handles and its stream time, which never goes ba
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.errors import UserError
@@ -23,18 +23,19 @@ from headwater.streams.engine.emit_on_close import ClosingProcessor
 from headwater.streams.engine.expiry import expiring_rows
 from headwater.streams.engine.failures import ClusterFailure, ErrorPolicy, FailureHandler, StreamsError, innermost_node
 from headwater.streams.engine.late_records import LateRecords
-from headwater.streams.engine.opening import AnyStore, open_bytes, typed
+from headwater.streams.engine.opening import AnyStore, is_cached, open_bytes, typed
 from headwater.streams.engine.operator_times import OperatorTimes
 from headwater.streams.engine.partition_group import Decode, PartitionGroup, PartitionQueue
 from headwater.streams.engine.processor import Cancellable, Forward, Processor, TimeKind, fan_out
 from headwater.streams.engine.punctuation import PunctuationQueue, Schedule
-from headwater.streams.engine.record import InputRecord, OutputRecord, Record, RecordMetadata
+from headwater.streams.engine.record import NO_HEADERS, Headers, InputRecord, OutputRecord, Record, RecordMetadata
 from headwater.streams.engine.sink import Sink
 from headwater.streams.engine.source_decoding import source_decoder
 from headwater.streams.engine.suppress_buffer import SuppressBuffer
 from headwater.streams.engine.time import TimestampExtractor, fail_on_invalid_timestamp
 from headwater.streams.plan.topology import Partitioner, ProcessorNode, SinkNode, SourceNode, SubTopology
 from headwater.streams.serdes.port import Serde
+from headwater.streams.stores.cache import CacheBytes, ChangeContext, StoreCache
 from headwater.streams.stores.spec import StoreSpec, StoreType
 from headwater.streams.stores.state import TaskState
 
@@ -72,9 +73,15 @@ class TaskSettings:
     emit_interval_ms: int = 1000
     partition_count: Callable[[str], int] | None = None  # of a topic, for partitioners
     store_type: StoreType = StoreType.LMDB  # where stores lie that do not say it
+    cache_max_bytes: int = 0  # of the record cache of each slot; 0: there is none
+    cache: CacheBytes | None = None  # that of this slot
     late_records_topic: str | None = (
         None  # where records go that are late for windows and joins; None: they are counted only
     )
+
+    def with_cache(self) -> "TaskSettings":
+        """For the tasks of one slot, which share it."""
+        return replace(self, cache=CacheBytes(self.cache_max_bytes) if self.cache_max_bytes else None)
 
 
 @dataclass(slots=True)
@@ -117,6 +124,8 @@ class Task:
         self.group = PartitionGroup()
         self._current: InputRecord | None = None
         self.record_timestamp = -1  # of the record that is being processed, for the changelog
+        self.record_headers: Headers = NO_HEADERS  # the same, for what a cached store tells later
+        self._caches: list[StoreCache] = []
         self.byte_stores: dict[str, AnyStore] = {}
         self.stores: dict[str, Any] = {}
         self._buffers: list[SuppressBuffer] = []
@@ -185,7 +194,7 @@ class Task:
 
     def _entry(self, node: ProcessorNode | SinkNode) -> Forward:
         """What parents call. Stores without timestamps log changes at the time of the record that their own node
-        processes.
+        processes, and cached ones tell them as coming from that record.
         """
         process = self.nodes[node.name].process
         stores = (
@@ -193,6 +202,8 @@ class Task:
             if isinstance(node, ProcessorNode)
             else []
         )
+        if isinstance(node, ProcessorNode) and any(is_cached(self.stores.get(name)) for name in node.stores):
+            return self._noting_record(process)
         if all(store.timestamped for store in stores):
             return process
 
@@ -203,6 +214,17 @@ class Task:
             self.record_timestamp = outside
 
         return timed
+
+    def _noting_record(self, process: Forward) -> Forward:
+        def noting(record: Record) -> None:
+            outside = self.record_timestamp, self.record_headers
+            self.record_timestamp, self.record_headers = record.timestamp, record.headers
+            try:
+                process(record)
+            finally:
+                self.record_timestamp, self.record_headers = outside
+
+        return noting
 
     def plan_of(self, name: str) -> StoreSpec:
         return next(store.spec for store in self.plan.stores if store.name == name)
@@ -256,7 +278,7 @@ class Task:
         if not self._lane_known:
             from headwater.streams.engine.lane.lane import compile_lane
 
-            self._lane, self._lane_known = compile_lane(self), True
+            self._lane, self._lane_known = None if self.has_cache else compile_lane(self), True
         if self._lane is not None and self._lane.takes(chunk):
             self.group.add_chunk((chunk.topic, chunk.partition), chunk)
         else:
@@ -334,6 +356,25 @@ class Task:
         self.wall_clock_ms = now_ms
         return self._wall_schedules.fire(now_ms, self._call)
 
+    @property
+    def has_cache(self) -> bool:
+        return bool(self._caches)
+
+    def flush_cache(self) -> None:
+        """Changes that wait in record caches go to the changelog and through the nodes behind: before the `collect` of
+        a commit.
+        """
+        if self._columns or self._changelog_columns:
+            self._put_aside()
+        for cache in self._caches:
+            try:
+                cache.flush()
+            except (StreamsError, ClusterFailure):
+                raise
+            except Exception as error:
+                node = innermost_node(error, self.nodes)
+                raise self._failures.failure("processing", error, None, self.record_timestamp, node) from error
+
     def next_punctuation_ms(self) -> int | None:
         """When `punctuate` has something to do."""
         return self._wall_schedules.next_due_ms()
@@ -376,6 +417,8 @@ class Task:
                 node.last_close_time = max(node.last_close_time, times.get(node.store_name, -1))
 
     def close(self) -> None:
+        for cache in self._caches:
+            cache.clear()
         for processor in self.nodes.values():
             processor.close()
 
@@ -393,6 +436,14 @@ class Task:
         """What is forwarded now comes from there; gives what was pretended before."""
         before, self._pretended = self._pretended, metadata
         return before
+
+    def add_cache(self, cache: StoreCache) -> None:
+        """They are flushed in this order: what one tells may change stores that come later."""
+        self._caches.append(cache)
+
+    def change_context(self) -> ChangeContext:
+        """Of a change that a cached store tells later."""
+        return ChangeContext(self.record_timestamp, self.record_headers, self.record_metadata)
 
     def columns_of(self, topic: str, partition: int | None, placed: bool) -> OutputColumns:
         """What a lane adds results for a topic to; with a partition it is a changelog. `placed`: each record names its
@@ -461,7 +512,7 @@ class Task:
         return schedule
 
     def _call(self, schedule: Schedule, now_ms: int) -> None:
-        self.record_timestamp = now_ms
+        self.record_timestamp, self.record_headers = now_ms, NO_HEADERS
         try:
             schedule.callback(now_ms)
         except (StreamsError, ClusterFailure):

@@ -6,12 +6,13 @@ holds.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from headwater.streams.serdes.port import Serde
 from headwater.streams.stores import port
+from headwater.streams.stores.cache import CachedChange, StoreCache
 from headwater.streams.stores.expiring import ExpiringKeyValues
-from headwater.streams.stores.formats import LONG, stamped
+from headwater.streams.stores.formats import LONG, split_session_key, split_window_key, stamped
 
 IS_LATEST: Final = port.VALID_TO_UNDEFINED
 NOT_PUT: Final = port.NOT_PUT
@@ -22,11 +23,25 @@ TombstoneTime = Callable[[int], None]  # the timestamp of the changelog record o
 _stamp_of: Final = LONG.unpack_from
 
 
+class FlushedChange(NamedTuple):
+    """A change that a record cache tells. `key` is one of the store's, windows and sessions with their times."""
+
+    key: tuple[Any, ...]
+    new: Any
+    old: Any
+    timestamp: int
+
+
+def _cache_of(inner: Any) -> StoreCache | None:
+    return getattr(inner, "cache", None)
+
+
 class KeyValueStore:
     """Keys and values, in the order of the keys' bytes."""
 
     def __init__(self, inner: port.KeyValueStore, key: Serde, value: Serde) -> None:
         self.name = inner.name
+        self.cache = _cache_of(inner)
         self._inner = inner
         self._key = key.serialize
         self._read_key = key.deserialize
@@ -84,6 +99,7 @@ class TimestampedKeyValueStore:
 
     def __init__(self, inner: port.KeyValueStore, key: Serde, value: Serde, tombstone_time: TombstoneTime) -> None:
         self.name = inner.name
+        self.cache = _cache_of(inner)
         self._inner = inner
         self._get = inner.get
         self._put = inner.put
@@ -109,6 +125,16 @@ class TimestampedKeyValueStore:
         else:
             self._put(raw_key, stamped(self._value(value), timestamp))
         return IS_LATEST
+
+    def flushed(self, raw_key: bytes, change: CachedChange) -> FlushedChange:
+        """What a node tells others of a change of the table."""
+        new, old = change.value, change.old
+        return FlushedChange(
+            (self._read_key(raw_key),),
+            None if new is None else self._read_value(new[8:]),
+            None if old is None else self._read_value(old[8:]),
+            change.context.timestamp if new is None else _stamp_of(new)[0],
+        )
 
     def put_if_absent(self, key: Any, value: Any, timestamp: int) -> ValueAndTimestamp | None:
         found = self.get(key)
@@ -162,6 +188,7 @@ class VersionedStore:
 
     def __init__(self, inner: port.VersionedKeyValueStore, key: Serde, value: Serde) -> None:
         self.name = inner.name
+        self.cache = None  # each version counts
         self._inner = inner
         self._key = key.serialize
         self._value = value.serialize
@@ -196,6 +223,7 @@ class WindowStore:
 
     def __init__(self, inner: port.WindowStore, key: Serde, value: Serde) -> None:
         self.name = inner.name
+        self.cache = _cache_of(inner)
         self._inner = inner
         self._key = key.serialize
         self._read_key = key.deserialize
@@ -247,12 +275,21 @@ class TimestampedWindowStore(WindowStore):
         self._value = lambda pair: stamped(write(pair[0]), pair[1])
         self._read_value = lambda raw: (read(raw[8:]), _stamp_of(raw)[0])
 
+    def flushed(self, raw_key: bytes, change: CachedChange) -> FlushedChange:
+        """What a node tells others of a change of the table."""
+        key, start, _ = split_window_key(raw_key)
+        new, old = change.value, change.old
+        value, timestamp = (None, change.context.timestamp) if new is None else self._read_value(new)
+        before = None if old is None else self._read_value(old)[0]
+        return FlushedChange((self._read_key(key), start), value, before, timestamp)
+
 
 class SessionStore:
     """Values by key, start and end of the session."""
 
     def __init__(self, inner: port.SessionStore, key: Serde, value: Serde) -> None:
         self.name = inner.name
+        self.cache = _cache_of(inner)
         self._inner = inner
         self._key = key.serialize
         self._read_key = key.deserialize
@@ -268,6 +305,17 @@ class SessionStore:
 
     def remove(self, key: Any, start: int, end: int) -> None:
         self._inner.remove(self._key(key), start, end)
+
+    def flushed(self, raw_key: bytes, change: CachedChange) -> FlushedChange:
+        """What a node tells others of a change of the table."""
+        key, start, end = split_session_key(raw_key)
+        new, old = change.value, change.old
+        return FlushedChange(
+            (self._read_key(key), start, end),
+            None if new is None else self._read_value(new),
+            None if old is None else self._read_value(old),
+            end,
+        )
 
     def find_sessions(
         self, key: Any, earliest_end: int, latest_start: int, *, reverse: bool = False

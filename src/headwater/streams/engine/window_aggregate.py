@@ -12,7 +12,7 @@ from headwater.streams.engine.emit_on_close import ClosingProcessor, EmitOnClose
 from headwater.streams.engine.processor import Context, Processor
 from headwater.streams.engine.record import Change, Record
 from headwater.streams.engine.stream_aggregate import one_more
-from headwater.streams.engine.table import StoredTable, View
+from headwater.streams.engine.table import StoredTable, View, forwards_when_flushed
 from headwater.streams.engine.typed_stores import ValueAndTimestamp
 from headwater.streams.engine.windows import TimeWindowing, TimeWindows, Windowed
 
@@ -85,6 +85,7 @@ class WindowAggregateProcessor(ClosingProcessor):
         self.send_old_values = send_old_values
         self._emit = emit
         self._store: Any = None
+        self.cached = False
         self.observed_stream_time = -1
 
     @property
@@ -97,6 +98,12 @@ class WindowAggregateProcessor(ClosingProcessor):
 
     def init(self, context: Context) -> None:
         self._store = context.store(self._store_name)
+        self.cached = self._emit is None and forwards_when_flushed(
+            self._store,
+            context,
+            self.send_old_values,
+            lambda key, start: Windowed(key, start, self.windows.end_of(start)),
+        )
         if self._emit is not None:
             self._emit.interval_ms = context.emit_interval_ms
 
@@ -127,7 +134,7 @@ class WindowAggregateProcessor(ClosingProcessor):
                 timestamp = found[1]
         new = self.aggregator(key, record.value, old)
         self._store.put(key, None if new is None else (new, timestamp), start)
-        if self._emit is None:
+        if self._emit is None and not self.cached:
             change = Change(new, old if self.send_old_values else None)
             self.forward(Record(Windowed(key, start, end), change, timestamp, record.headers))
 

@@ -91,7 +91,8 @@ def prepare(app: "App", settings: RunSettings) -> Program:
         if app.late_records_to is not None:
             ensure_exists(admin, app.late_records_to)
     outputs = frozenset(partitioned_outputs(topology))
-    task_settings = app.settings(emit_interval_ms=settings.emit_interval_ms)
+    cache = app.cache_max_bytes if settings.cache_max_bytes is None else settings.cache_max_bytes
+    task_settings = app.settings(emit_interval_ms=settings.emit_interval_ms, cache_max_bytes=cache)
     return Program(app.name, topology.sub_topologies(), topics, task_settings, settings, outputs)
 
 

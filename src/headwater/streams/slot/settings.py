@@ -33,6 +33,8 @@ class RunSettings:
     """How many changelog offsets a copy may be behind for its task to move there."""
     max_warmup_replicas: int = 2
     """How many tasks at a time are copied to where they are to move, until the copy is near enough. On Spark."""
+    cache_max_bytes: int | None = None
+    """Of the record cache of each slot, `statestore.cache.max.bytes`: of a key's changes between two commits only the last goes on. 0: there is none. None: as the application's `config` says, which is none by default."""
     emit_interval_ms: int = 1000
     """The results of windows and outer joins that have closed are looked for so often, by the clock, as in Kafka Streams. 0: with every record."""
     leave_on_stop: bool = True
@@ -74,6 +76,8 @@ class RunSettings:
                 raise UserError(f"{name} cannot be {getattr(self, name)}", "it is 0 or more")
         if self.max_warmup_replicas < 1:
             raise UserError(f"max_warmup_replicas cannot be {self.max_warmup_replicas}", "no task could ever move")
+        if self.cache_max_bytes is not None and self.cache_max_bytes < 0:
+            raise UserError(f"cache_max_bytes cannot be {self.cache_max_bytes}", "it is 0 or more")
         if self.emit_interval_ms < 0:
             raise UserError(f"emit_interval_ms cannot be {self.emit_interval_ms}", "it is at least 0 ms")
         if self.queries_token is not None:

@@ -81,7 +81,7 @@ class Slot:
         )
         subs = program.sub_topologies
         self._subs = {sub.number: sub for sub in subs if not sub.is_global}
-        self._task_settings = dataclasses.replace(program.task_settings, partition_count=counts)
+        self._task_settings = dataclasses.replace(program.task_settings, partition_count=counts).with_cache()
         self._globals = GlobalTables([sub for sub in subs if sub.is_global], self._task_settings, self._topics.globals)
         self.tasks: list[OpenTask] = []
         self._owner_of: dict[tuple[str, int], OpenTask] = {}
@@ -307,9 +307,17 @@ class Slot:
     # Commits
 
     def commit(self) -> None:
+        self._flush_caches()
         if self._writer.has_outputs():
             self._commit_outputs()
         self._commit_at = time.monotonic() + self._settings.commit_interval_ms / 1000
+
+    def _flush_caches(self) -> None:
+        """What waits in record caches belongs to this commit: its records are in the offsets."""
+        for task in self.tasks:
+            if task.is_started and task.task.has_cache:
+                task.task.flush_cache()
+                self._collect(task)
 
     def _commit_outputs(self) -> None:
         try:

@@ -1,5 +1,7 @@
 """From the description of a store to the store, on the state of a task."""
 
+from headwater.streams.stores.cache import StoreCache
+from headwater.streams.stores.cached import CachedKeyValues, CachedSessions, CachedWindows
 from headwater.streams.stores.expiring import ExpiringKeyValues, TaskTimes
 from headwater.streams.stores.key_value import KeyValues
 from headwater.streams.stores.port import Changelog
@@ -30,3 +32,22 @@ def build_store(
             return Sessions(spec, state, changelog)
         case StoreKind.VERSIONED:
             return Versions(spec, state, changelog)
+
+
+def is_cacheable(spec: StoreSpec) -> bool:
+    """Not versions, of which each counts; nor duplicates; nor rows that expire of themselves."""
+    return spec.kind is not StoreKind.VERSIONED and spec.ttl_ms is None and not spec.retain_duplicates
+
+
+def build_cached_store(
+    spec: StoreSpec, state: TaskState, changelog: Changelog | None, cache: StoreCache
+) -> CachedKeyValues | CachedWindows | CachedSessions:
+    """The same with a record cache, of a store that `is_cacheable`."""
+    state = state.part(spec)
+    match spec.kind:
+        case StoreKind.KEY_VALUE:
+            return CachedKeyValues(spec, state, changelog, cache)
+        case StoreKind.WINDOW:
+            return CachedWindows(spec, state, changelog, cache)
+        case _:
+            return CachedSessions(spec, state, changelog, cache)

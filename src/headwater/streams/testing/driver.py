@@ -1,7 +1,7 @@
 """`app.test()`: pipe records in, read what comes out, advance the clock, look into stores.
 
 Each record is processed completely, through repartition topics and topics that are written and read again, before the
-next. With one partition the order is that of Kafka Streams' TopologyTestDriver: what waits in internal topics is merged
+next, and committed: a record cache, where the application has one, is flushed then. With one partition the order is that of Kafka Streams' TopologyTestDriver: what waits in internal topics is merged
 by time. With `partitions=N` there is a task per sub-topology and partition, and keys meet as on a broker.
 """
 
@@ -43,8 +43,17 @@ class TestRecord:
 class Driver:
     """Owns the tasks, their stores in memory, and the clock."""
 
-    def __init__(self, app: "App", *, partitions: int = 1, now_ms: int = 0) -> None:
+    def __init__(
+        self,
+        app: "App",
+        *,
+        partitions: int = 1,
+        now_ms: int = 0,
+        cache_max_bytes: int = 0,
+        commit_each_record: bool = True,
+    ) -> None:
         self.app = app
+        self._commit_each_record = commit_each_record
         self.partitions = partitions
         self.now_ms = now_ms
         self._group = PartitionGroup()  # the inputs of all tasks, so that one order goes over all
@@ -57,7 +66,11 @@ class Driver:
         self._states: dict[Task, MemoryState] = {}
         topology = app.topology()
         self._serdes = _serdes_of_topics(topology.nodes.values(), app.name, set(topology.internal_topics))
-        settings = app.settings(emit_interval_ms=0, partition_count=lambda topic: partitions)  # noqa: ARG005
+        settings = app.settings(
+            emit_interval_ms=0,
+            partition_count=lambda topic: partitions,  # noqa: ARG005
+            cache_max_bytes=cache_max_bytes,
+        ).with_cache()
         plans = topology.sub_topologies()
         self._globals = [Task(plan, 0, settings, MemoryState(), now_ms=now_ms) for plan in plans if plan.is_global]
         shared = {name: store for task in self._globals for name, store in task.stores.items()}
@@ -128,8 +141,22 @@ class Driver:
         self.now_ms += by_ms
         for task in self.tasks:
             task.punctuate(self.now_ms)
-            self._take(task.collect())
+            self._collect(task)
         self._settle()
+
+    def commit(self) -> None:
+        """Flushes record caches, and again when what came out of them has been processed, until no record waits in an
+        internal topic: of a driver that does not commit each record.
+        """
+        while True:
+            for task in self.tasks:
+                task.flush_cache()
+                output = task.collect()
+                self._states[task].commit({})
+                self._take(output)
+            if not self._group.buffered:
+                return
+            self._settle()
 
     def store(self, name: str, partition: int = 0) -> Any:
         """A store of the task that has this partition."""
@@ -193,15 +220,21 @@ class Driver:
     def _settle(self) -> None:
         """Until nothing waits any more."""
         for task in self.tasks:
-            self._take(task.collect())
+            self._collect(task)
         while (found := self._group.poll()) is not None:
             queue, raw, record = found
             task = self._owner[queue.topic_partition]
             task.wall_clock_ms = self.now_ms
             task.process_record(queue, raw, record)
-            output = task.collect()
+            self._collect(task)
+
+    def _collect(self, task: Task) -> None:
+        if self._commit_each_record:
+            task.flush_cache()
+        output = task.collect()
+        if self._commit_each_record:
             self._states[task].commit({})
-            self._take(output)
+        self._take(output)
 
     def _take(self, output: TaskOutput) -> None:
         for reason, count in output.dropped.items():

@@ -202,7 +202,12 @@ def _store(step: Step) -> dict[str, Any]:
 
     given = step["store"]
     return {
-        "store": Materialized(given["name"], retention_ms=given.get("retention"), history_ms=given.get("versioned"))
+        "store": Materialized(
+            given["name"],
+            retention_ms=given.get("retention"),
+            history_ms=given.get("versioned"),
+            caching=given.get("caching", True),
+        )
     }
 
 

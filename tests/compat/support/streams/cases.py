@@ -546,3 +546,39 @@ def _value(dice: random.Random) -> str | int | None:
     if chance < 0.45:
         return dice.randint(0, 12)
     return "".join(dice.choice("abcxy") for _ in range(dice.randint(0, 4)))
+
+
+def make_cached_case(seed: int) -> Case:
+    """The same with a record cache, and with commits at random instead of after each record. Some caches are so small
+    that they flush of themselves.
+
+    Stores of windows keep everything: what has passed their retention Kafka Streams shows as long as it is cached, here
+    it is gone. And small caches are not of stores that are read by range: an iterator of Kafka Streams makes recent
+    what it passes, here only what is looked up by key is. Nor beside global tables, which have no cache here.
+    """
+    dice = random.Random(f"cached {seed}")
+    case = make_case(seed)
+    windowed: set[str] = set()
+    steps = []
+    for step in case["steps"]:
+        if (step["op"] == "windowed_by" and step["window"]["kind"] != "unlimited") or (step["op"] == "emit" and windowed.intersection(step["in"])):
+            windowed.add(step["out"])
+        if windowed.intersection(step.get("in", ())) and step["op"] in ("count", "reduce", "aggregate"):
+            step = step | {"store": {"name": None} | step.get("store", {}) | {"retention": 1 << 40}}
+        if "store" in step and dice.random() < 0.1:
+            step = step | {"store": step["store"] | {"caching": False}}
+        steps.append(step)
+    inputs: list[Step] = []
+    for step in case["inputs"]:
+        if "advance" not in step:
+            inputs += [step] if dice.random() < 0.7 else [step, {"commit": True}]
+    other_order = any(
+        step.get("window", {}).get("kind") in ("sliding", "session") or step["op"] == "global_table" for step in steps
+    )
+    size = 10 << 20 if other_order or dice.random() < 0.6 else dice.randint(100, 2_000)
+    return case | {
+        "steps": steps,
+        "inputs": [*inputs, {"commit": True}],
+        "commits": True,
+        "config": case["config"] | {"statestore.cache.max.bytes": size},
+    }
