@@ -36,9 +36,7 @@ def make(scenario: str, brokers: str | None, application: str) -> App:
 def main() -> None:
     scenario, brokers, application, state, commit_ms, cache_bytes = sys.argv[1:7]
     app = make(scenario, brokers, application)
-    if int(cache_bytes):
-        raise SystemExit("there is no record cache yet: every update is sent on")
-    with app.run_here(state_dir=state, commit_interval_ms=int(commit_ms)):
+    with app.run_here(state_dir=state, commit_interval_ms=int(commit_ms), cache_max_bytes=int(cache_bytes)):
         print("ready", flush=True)
         sys.stdin.read()
 

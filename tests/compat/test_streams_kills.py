@@ -134,7 +134,7 @@ def test_counts_are_exact_though_processes_are_killed(broker: Broker, workers: W
         results.close()
 
 
-@pytest.mark.parametrize("workers", [f"lmdb {10 << 20}", "lmdb 300"], indirect=True)
+@pytest.mark.parametrize("workers", [f"lmdb {10 << 20}", *lasting([], ["lmdb 300"])], indirect=True)
 def test_counts_are_exact_with_a_record_cache_though_processes_are_killed(
     broker: Broker, workers: Workers, tmp_path: Path
 ) -> None:
@@ -148,7 +148,7 @@ def test_counts_are_exact_with_a_record_cache_though_processes_are_killed(
             more = chance.choices(WORDS, k=2_000)
             words += more
             send_words(broker, more)
-            results.until(results.total + chance.randrange(1, 20))
+            results.until(results.total + chance.randrange(1, len(WORDS)))
             workers.kill(worker)
         workers.start()
         results.until_counted(Counter(words))

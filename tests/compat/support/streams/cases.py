@@ -561,7 +561,9 @@ def make_cached_case(seed: int) -> Case:
     windowed: set[str] = set()
     steps = []
     for step in case["steps"]:
-        if (step["op"] == "windowed_by" and step["window"]["kind"] != "unlimited") or (step["op"] == "emit" and windowed.intersection(step["in"])):
+        if (step["op"] == "windowed_by" and step["window"]["kind"] != "unlimited") or (
+            step["op"] == "emit" and windowed.intersection(step["in"])
+        ):
             windowed.add(step["out"])
         if windowed.intersection(step.get("in", ())) and step["op"] in ("count", "reduce", "aggregate"):
             step = step | {"store": {"name": None} | step.get("store", {}) | {"retention": 1 << 40}}
