@@ -159,7 +159,8 @@ class SourceTask:
         """Begins; `context.offset_reader` knows where the last run ended."""
 
     def poll(self) -> Any:
-        """The next records (a list), or None if there are none now. It may wait, but not for long."""
+        """The next records (a list, any iterable, or a `SourceRun`, which is cheaper), or None if there are none now.
+        It may wait, but not for long."""
         raise NotImplementedError
 
     def commit(self) -> Any:
@@ -184,7 +185,8 @@ class SinkTask:
         """These partitions are this task's from now on."""
 
     def put(self, records: Sequence[SinkRecord]) -> Any:
-        """Takes records, maybe into a buffer. `RetriableError`: the same records come again a little later."""
+        """Takes records, maybe into a buffer: a list, or a `SinkRun`, which has their values as columns too.
+        `RetriableError`: the same records come again a little later."""
         raise NotImplementedError
 
     def flush(self, offsets: Offsets) -> Any:

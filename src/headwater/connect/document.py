@@ -198,6 +198,11 @@ A connector and its task are two small classes (`headwater.connect.api`), method
 one. A package registers it as an entry point, `[project.entry-points."headwater.connect.connectors"]`; converters, transforms (a class,
 or a function of a record) and predicates likewise. A config can only name what is registered so; `plugin.allowlist` narrows that down.
 `headwater.testing.connect` runs a source or a sink alone (`SourceKit`, `SinkKit`) or in a worker against an embedded broker (`ConnectWorker`).
+
+Many records at a time are cheaper than one by one: a source whose `poll` gives a list of records with the same schema objects, topic and
+source partition, or at once a `SourceRun` of columns (`headwater.connect.data.runs`), has them converted and sent together, and a sink's `put`
+may get a `SinkRun`, a sequence of records that has their values as columns too. One by one go records with headers, under transforms, with `errors.tolerance=all`, and those of
+a source that is told of each (`commit_record`) or says itself where transactions end.
 """
 
 

@@ -100,19 +100,24 @@ def test_a_file_that_was_cut_off_begins_again(source: Source) -> None:
     assert source.lines() == ["d"]
 
 
+def taken(lines: Lines, limit: int = 9) -> list[tuple[str, int]]:
+    found = lines.take(limit)
+    return [(text, found.end(index)) for index, text in enumerate(found.texts)]
+
+
 def test_the_end_of_a_line_may_be_of_any_kind() -> None:
     lines = Lines()
     lines.feed(b"a\r\nb\rc\n\nd\r")
-    assert lines.take(9) == [("a", 3), ("b", 5), ("c", 7), ("", 8)]
+    assert taken(lines) == [("a", 3), ("b", 5), ("c", 7), ("", 8)]
     lines.feed(b"\ne")
-    assert lines.take(9) == [("d", 11)]
+    assert taken(lines) == [("d", 11)]
     assert lines.position == 11
 
 
 def test_positions_count_bytes() -> None:
     lines = Lines()
     lines.feed("é\nx\n".encode())
-    assert lines.take(9) == [("é", 3), ("x", 5)]
+    assert taken(lines) == [("é", 3), ("x", 5)]
 
 
 def test_a_pipe_without_a_writer_holds_nobody(tmp_path: Path) -> None:

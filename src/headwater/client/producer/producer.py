@@ -9,7 +9,7 @@ a thread of the producer's own would have to fight it for the interpreter. That 
 that linger, retries, and answers that nobody waits for. Callbacks are run by whichever thread finds the answer.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import time_ns
 from types import TracebackType
@@ -29,6 +29,7 @@ from headwater.client.session import Session
 from headwater.client.settings.common import network, session_settings
 from headwater.client.settings.producer import read_producer_settings
 from headwater.client.types import Partition
+from headwater.records.columns import Section
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -129,12 +130,55 @@ class Producer:
         queues = self._topics.get(topic) or self._find(topic)
         delivery = TableDelivery(topic, self)
         for sections in source.sections(queues):
-            if self._core.transactions is not None:
-                self._core.transactions.check_send()
-            self._run(self._core.room_for(source.slice_bytes), None)
-            delivery.add(self._core.accumulator.add_sections(queues, sections))
-            self._advance()
+            self._add_sections(queues, delivery, sections, source.slice_bytes)
         return delivery
+
+    def send_many(
+        self,
+        topic: str,
+        values: Sequence[bytes],
+        *,
+        keys: Sequence[bytes] | None = None,
+        partition: int | None = None,
+        timestamps_ms: int | Sequence[int] | None = None,
+    ) -> "TableDelivery":
+        """Sends a record per value, in their order: far cheaper than as many calls of `send`, and they linger for
+        nothing. Keys and values are bytes, none of them null; what needs more goes by `send`. A record that is too
+        large is refused before any of them is sent.
+        """
+        from headwater.client.producer.arrow import TableDelivery
+        from headwater.client.producer.lists import ListSource
+
+        if not self._core.takes_plain:
+            raise UserError(
+                "send_many takes bytes as they are",
+                "this producer has a serializer, a partitioner of its own, or ignores keys",
+                "Use send, or a producer without them",
+            )
+        if keys is not None and len(keys) != len(values):
+            raise UserError("send_many takes a key for each value", f"{len(keys)} keys, {len(values)} values")
+        source = ListSource(self._settings, values, keys, timestamps_ms, partition)
+        queues = self._topics.get(topic) or self._find(topic)
+        delivery = TableDelivery(topic, self)
+        for sections in source.sections(queues):
+            self._add_sections(queues, delivery, sections, source.slice_bytes)
+        return delivery
+
+    @property
+    def takes_many(self) -> bool:
+        """Whether `send_many` does what as many calls of `send` would."""
+        return self._core.takes_plain
+
+    def _add_sections(
+        self, queues: TopicQueues, delivery: "TableDelivery", sections: list[Section], slice_bytes: int
+    ) -> None:
+        if self._core.transactions is not None:
+            self._core.transactions.check_send()
+        if self._core.accumulator.used_bytes + slice_bytes > self._settings.buffer_bytes:
+            self._run(self._core.room_for(slice_bytes), None)
+        self._core.check()
+        delivery.add(self._core.accumulator.add_sections(queues, sections))
+        self._advance()
 
     # Transactions
 

@@ -21,7 +21,7 @@ from headwater.connect.config.definition import ConfigDef, ConfigValue
 from headwater.connect.config.keys import HIGH, LOW, MEDIUM, REQUIRED, NonEmptyText, long, text, whole
 from headwater.connect.data import schema as s
 from headwater.connect.data.logical import millis_to_timestamp
-from headwater.connect.data.record import SourceRecord
+from headwater.connect.data.runs import SourceRun
 from headwater.connect.data.schema import Schema, struct
 from headwater.connect.data.struct import Struct
 from headwater.connect.errors import ConfigError
@@ -73,6 +73,9 @@ def _field(spec: Mapping[str, Any]) -> tuple[Schema, Maker]:
             return s.INT64, lambda moment: start + step * moment.number
         case "int" | "long" as kind:
             least, most = _number(spec, 0, 1_000_000)
+            limit = 1 << (31 if kind == "int" else 63)
+            if least < -limit or most >= limit:
+                raise ValueError(f"min and max of a {kind} are within its range")
             return (s.INT32 if kind == "int" else s.INT64), lambda moment: moment.dice.randint(int(least), int(most))
         case "double":
             least, most = _number(spec, 0, 1)
@@ -98,10 +101,10 @@ class Template:
     def __init__(self, fields: Mapping[str, Any], name: str) -> None:
         made = {field: _field(spec) for field, spec in fields.items()}
         self.schema = struct([(field, schema) for field, (schema, _) in made.items()], name=name)
-        self._makers = {field: maker for field, (_, maker) in made.items()}
+        self._makers = [maker for _, maker in made.values()]
 
     def value(self, moment: Moment) -> Struct:
-        return Struct(self.schema, {field: maker(moment) for field, maker in self._makers.items()})
+        return Struct.of(self.schema, [maker(moment) for maker in self._makers])
 
 
 def template_of(config: Mapping[str, Any]) -> Template:
@@ -130,7 +133,7 @@ class DatagenTask(SourceTask):
         offset = self.context.offset_reader.offset(self._partition)
         self._next = int(offset["sequence"]) if offset is not None else 0
 
-    def poll(self) -> list[SourceRecord] | None:
+    def poll(self) -> SourceRun | None:
         if 0 <= self._limit <= self._next:
             self._stop.wait(0.2)
             return None
@@ -141,23 +144,23 @@ class DatagenTask(SourceTask):
         count = 1 if self._interval_s else self._batch_size
         if self._limit >= 0:
             count = min(count, self._limit - self._next)
-        return [self._record() for _ in range(count)]
+        return self._run(count)
 
-    def _record(self) -> SourceRecord:
-        now_ms = time.time_ns() // 1_000_000
-        moment = Moment(Random(f"{self._seed}/{self._task}/{self._next}"), self._next, now_ms)
-        value = self._template.value(moment)
-        self._next += 1
+    def _run(self, count: int) -> SourceRun:
+        now_ms, first = time.time_ns() // 1_000_000, self._next
+        self._next += count
+        seed, make = f"{self._seed}/{self._task}/", self._template.value
+        values = [make(Moment(Random(f"{seed}{number}"), number, now_ms)) for number in range(first, self._next)]
         field = self._template.schema.field(self._key) if self._key else None
-        return SourceRecord(
-            topic=self._topic,
-            key_schema=field.schema if field is not None else None,
-            key=value.get(field.name) if field is not None else None,
-            value_schema=self._template.schema,
-            value=value,
-            timestamp_ms=now_ms,
+        return SourceRun(
+            self._topic,
+            values,
+            self._template.schema,
+            keys=None if field is None else [value.get(field.name) for value in values],
+            key_schema=None if field is None else field.schema,
+            timestamps_ms=now_ms,
             source_partition=self._partition,
-            source_offset={"sequence": self._next},
+            offset_at=lambda index: {"sequence": first + index + 1},
         )
 
     def stop(self) -> None:

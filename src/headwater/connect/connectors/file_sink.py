@@ -7,15 +7,16 @@ Kafka.
 
 import errno
 import os
-from collections.abc import Mapping, Sequence
-from typing import ClassVar, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Final
 
 from headwater.connect.api import Offsets, SinkConnector, SinkTask
 from headwater.connect.config.definition import ConfigDef
 from headwater.connect.config.keys import HIGH, text
 from headwater.connect.data.java_text import java_float, java_string
 from headwater.connect.data.record import SinkRecord
-from headwater.connect.data.schema import Type
+from headwater.connect.data.runs import SinkRun
+from headwater.connect.data.schema import Schema, Type
 from headwater.connect.errors import ConnectError, RetriableError
 
 _STDOUT: Final = 1
@@ -34,7 +35,7 @@ class FileStreamSinkTask(SinkTask):
         self._write()
         if len(self._waiting) > _WAITING_BYTES_MAX:
             raise RetriableError(f"{self._file} does not take what is written")
-        self._waiting += b"".join(_line(record) for record in records)
+        self._waiting += _lines(records)
         self._write()
 
     def pre_commit(self, offsets: Offsets) -> Offsets:
@@ -72,10 +73,21 @@ class FileStreamSinkTask(SinkTask):
             self._waiting = self._waiting[written:]
 
 
-def _line(record: SinkRecord) -> bytes:
-    single = record.value_schema is not None and record.value_schema.type is Type.FLOAT32
-    shown = java_float(record.value) if single and record.value is not None else java_string(record.value)
-    return f"{shown}\n".encode("utf-8", "replace")
+def _lines(records: Sequence[SinkRecord]) -> bytes:
+    if isinstance(records, SinkRun):
+        values = records.values
+        if set(map(type, values.values)) == {str}:
+            shown: Iterable[str] = values.values
+        else:
+            shown = (_line(values.schema_at(index), value) for index, value in enumerate(values.values))
+    else:
+        shown = (_line(record.value_schema, record.value) for record in records)
+    return "".join([f"{each}\n" for each in shown]).encode("utf-8", "replace")
+
+
+def _line(schema: Schema | None, value: Any) -> str:
+    single = schema is not None and schema.type is Type.FLOAT32
+    return java_float(value) if single and value is not None else java_string(value)
 
 
 class FileStreamSinkConnector(SinkConnector):

@@ -12,13 +12,14 @@ import select
 import stat
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import accumulate
 from typing import Any, ClassVar, Final
 
 from headwater.connect.api import SourceConnector, SourceOffsets, SourceTask
 from headwater.connect.config.definition import ConfigDef
 from headwater.connect.config.keys import HIGH, LOW, REQUIRED, NonEmptyText, text, whole
-from headwater.connect.data.record import SourceRecord
+from headwater.connect.data.runs import SourceRun
 from headwater.connect.data.schema import STRING
 from headwater.connect.errors import ConnectError
 
@@ -29,6 +30,20 @@ _READ_BYTES: Final = 256 * 1024
 _LINE_BYTES_MAX: Final = 64 * 1024 * 1024
 _WAIT_S: Final = 0.1
 _LINE: Final = re.compile(rb"([^\r\n]*)(\r\n|\n|\r(?!$))")
+
+
+class TakenLines:
+    """Texts of lines that follow each other, and the position behind each, counted when somebody asks."""
+
+    def __init__(self, texts: list[str], begin: int, sizes: Iterable[int]) -> None:
+        self.texts = texts
+        self._begin, self._sizes = begin, sizes
+        self._ends: list[int] | None = None
+
+    def end(self, index: int) -> int:
+        if self._ends is None:
+            self._ends = list(accumulate(self._sizes, initial=self._begin))
+        return self._ends[index + 1]
 
 
 class Lines:
@@ -47,18 +62,36 @@ class Lines:
     def full(self) -> bool:
         return len(self._rest) >= _READ_BYTES
 
-    def take(self, limit: int) -> list[tuple[str, int]]:
-        taken: list[tuple[str, int]] = []
+    def take(self, limit: int) -> TakenLines:
+        returns = self._rest.count(b"\r")
+        if not returns:
+            return self._split(limit, b"")
+        if returns == self._rest.count(b"\r\n"):
+            return self._split(limit, b"\r")
+        return self._match(limit)
+
+    def _split(self, limit: int, before_end: bytes) -> TakenLines:
+        """Where all lines end alike: at once."""
+        *lines, rest = self._rest.split(b"\n", limit)
+        begin, self._rest = self.position, rest
+        texts = [str(line.removesuffix(before_end) if before_end else line, "utf-8", "replace") for line in lines]
+        self.position += sum(map(len, lines)) + len(lines)
+        return TakenLines(texts, begin, (len(line) + 1 for line in lines))
+
+    def _match(self, limit: int) -> TakenLines:
+        texts: list[str] = []
+        sizes: list[int] = []
         at = 0
-        while len(taken) < limit:
+        while len(texts) < limit:
             found = _LINE.match(self._rest, at)
             if found is None:
                 break
+            sizes.append(found.end() - at)
             at = found.end()
-            taken.append((found[1].decode("utf-8", "replace"), self.position + at))
-        self._rest = self._rest[at:]
+            texts.append(found[1].decode("utf-8", "replace"))
+        begin, self._rest = self.position, self._rest[at:]
         self.position += at
-        return taken
+        return TakenLines(texts, begin, sizes)
 
 
 class FileStreamSourceTask(SourceTask):
@@ -76,25 +109,21 @@ class FileStreamSourceTask(SourceTask):
         offset = self.context.offset_reader.offset(self._partition) if self._file is not None else None
         self._lines = Lines(_position(offset) if offset is not None else 0)
 
-    def poll(self) -> list[SourceRecord] | None:
+    def poll(self) -> SourceRun | None:
         taken = self._lines.take(self._batch_size)
-        if not taken and self._read():
+        if not taken.texts and self._read():
             taken = self._lines.take(self._batch_size)
-        if not taken:
+        if not taken.texts:
             self._stop.wait(_WAIT_S)
             return None
-        now_ms = time.time_ns() // 1_000_000
-        return [
-            SourceRecord(
-                topic=self._topic,
-                value_schema=STRING,
-                value=line,
-                timestamp_ms=now_ms,
-                source_partition=self._partition,
-                source_offset={POSITION: position},
-            )
-            for line, position in taken
-        ]
+        return SourceRun(
+            self._topic,
+            taken.texts,
+            STRING,
+            timestamps_ms=time.time_ns() // 1_000_000,
+            source_partition=self._partition,
+            offset_at=lambda index: {POSITION: taken.end(index)},
+        )
 
     def stop(self) -> None:
         self._stop.set()

@@ -2,13 +2,14 @@
 and caches.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from headwater._version import VERSION
 from headwater.base.config.validators import OneOf
 from headwater.connect.config.definition import ConfigDef
 from headwater.connect.config.keys import LOW, REQUIRED, text
+from headwater.connect.data.runs import Column
 from headwater.connect.data.schema import Schema, SchemaAndValue
 from headwater.connect.errors import ConfigError
 
@@ -45,6 +46,18 @@ class Converter:
 
     def to_connect(self, topic: str, data: bytes | None) -> SchemaAndValue:
         raise NotImplementedError
+
+    def from_connect_run(self, topic: str, schema: Schema | None, values: Sequence[Any]) -> list[bytes | None]:
+        """Many values of one schema. What it raises may be about any of them: the caller goes on one by one then."""
+        return [self.from_connect(topic, schema, value) for value in values]
+
+    def to_connect_run(self, topic: str, data: Sequence[bytes | None]) -> Column:
+        """Many keys or values of one topic, with the same freedom to raise."""
+        found = [self.to_connect(topic, each) for each in data]
+        first = found[0].schema if found else None
+        if all(each.schema is first for each in found):
+            return Column(first, [each.value for each in found])
+        return Column(None, [each.value for each in found], [each.schema for each in found])
 
     def close(self) -> None:
         """Its connections, if it has any."""

@@ -1,7 +1,7 @@
 """The simple converters: strings, bytes, numbers, booleans, and headers in Connect's own notation."""
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from headwater.connect.config.definition import ConfigDef
@@ -9,10 +9,16 @@ from headwater.connect.config.keys import HIGH, text
 from headwater.connect.converters.base import CONVERTER_TYPE, Converter
 from headwater.connect.data import schema as s
 from headwater.connect.data.java_text import java_float, java_string
+from headwater.connect.data.runs import Column
 from headwater.connect.data.schema import NULL, Schema, SchemaAndValue, Type
 from headwater.connect.data.validation import fits
 from headwater.connect.data.values import parse_text, text_of
 from headwater.connect.errors import ConfigError, DataError
+
+
+def _all_are(kind: type, values: Sequence[Any]) -> bool:
+    """Exactly of this class: what derives from it may have a text of its own."""
+    return set(map(type, values)) <= {kind}
 
 
 class StringConverter(Converter):
@@ -35,6 +41,20 @@ class StringConverter(Converter):
         single = schema is not None and schema.type is Type.FLOAT32 and isinstance(value, float)
         return (java_float(value) if single else java_string(value)).encode(self._encoding, "replace")
 
+    def from_connect_run(self, topic: str, schema: Schema | None, values: Sequence[Any]) -> list[bytes | None]:
+        encoding = self._encoding
+        if _all_are(str, values):
+            try:
+                return [value.encode(encoding) for value in values]
+            except UnicodeEncodeError:  # a lone surrogate, or what the encoding does not have
+                return [value.encode(encoding, "replace") for value in values]
+        return super().from_connect_run(topic, schema, values)
+
+    def to_connect_run(self, topic: str, data: Sequence[bytes | None]) -> Column:
+        encoding = self._encoding
+        found = [None if each is None else str(each, encoding, "replace") for each in data]
+        return Column(s.OPTIONAL_STRING, found)
+
     def to_connect(self, topic: str, data: bytes | None) -> SchemaAndValue:
         return SchemaAndValue(s.OPTIONAL_STRING, None if data is None else data.decode(self._encoding, "replace"))
 
@@ -50,8 +70,16 @@ class ByteArrayConverter(Converter):
             raise DataError(f"ByteArrayConverter is not compatible with objects of type {type(value).__name__}")
         return None if value is None else bytes(value)
 
+    def from_connect_run(self, topic: str, schema: Schema | None, values: Sequence[Any]) -> list[bytes | None]:
+        if (schema is None or schema.type is Type.BYTES) and _all_are(bytes, values):
+            return list(values)
+        return super().from_connect_run(topic, schema, values)
+
     def to_connect(self, topic: str, data: bytes | None) -> SchemaAndValue:
         return SchemaAndValue(s.OPTIONAL_BYTES, data)
+
+    def to_connect_run(self, topic: str, data: Sequence[bytes | None]) -> Column:
+        return Column(s.OPTIONAL_BYTES, list(data))
 
 
 class _NumberConverter(Converter):

@@ -6,8 +6,9 @@ and finds text reads 0, as Apache's does.
 """
 
 import json
+import re
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
@@ -19,12 +20,13 @@ from headwater.connect.converters.json_schema import schema_from_json, schema_to
 from headwater.connect.data import logical
 from headwater.connect.data import schema as s
 from headwater.connect.data.java_text import to_float32
-from headwater.connect.data.json_text import Raw, dumps, number
+from headwater.connect.data.json_text import Raw, dumps, number, quoted
 from headwater.connect.data.schema import NULL, Schema, SchemaAndValue, Type
 from headwater.connect.data.struct import Struct
 from headwater.connect.data.validation import fits, type_of
 from headwater.connect.errors import DataError
 
+Writer = Callable[[Any], str]
 _BITS: Final = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
 
 
@@ -77,6 +79,8 @@ class JsonConverter(Converter):
         self._with_default = config["replace.null.with.default"]
         self._cached_max = max(1, config["schemas.cache.size"])
         self._texts: dict[Schema, Raw] = {}
+        self._writers: dict[Schema, Writer] = {}
+        self._envelope: tuple[str, Schema | None] | None = None
         self._schemas: dict[str, Schema | None] = {}
         self._given = self._given_schema(config["schema.content"])
 
@@ -93,10 +97,56 @@ class JsonConverter(Converter):
     def from_connect(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
         if schema is None and value is None:
             return None
-        payload = dumps(self.to_json(schema, value))
+        payload = self._writer(schema)(value)
         if not self._with_schemas:
             return payload.encode("utf-8", "replace")
         return f'{{"schema":{self._schema_text(schema)},"payload":{payload}}}'.encode("utf-8", "replace")
+
+    def from_connect_run(self, topic: str, schema: Schema | None, values: Sequence[Any]) -> list[bytes | None]:
+        if schema is None:
+            return super().from_connect_run(topic, schema, values)
+        write = self._writer(schema)
+        if not self._with_schemas:
+            return [write(value).encode("utf-8", "replace") for value in values]
+        head = f'{{"schema":{self._schema_text(schema)},"payload":'
+        return [f"{head}{write(value)}}}".encode("utf-8", "replace") for value in values]
+
+    def _writer(self, schema: Schema | None) -> Writer:
+        """Of values of a schema, made once: quick for what fits it exactly, and `to_json` for all the rest."""
+        if schema is None:
+            return lambda value: dumps(self.to_json(None, value))
+        found = self._writers.get(schema)
+        if found is None:
+            if len(self._writers) >= self._cached_max:
+                self._writers.clear()
+            found = self._writers[schema] = self._new_writer(schema)
+        return found
+
+    def _new_writer(self, schema: Schema) -> Writer:
+        def any_value(value: Any) -> str:
+            return dumps(self.to_json(schema, value))
+
+        if schema.name in s.LOGICAL_NAMES:
+            return any_value
+        match schema.type:
+            case Type.STRING:
+                return lambda value: quoted(value) if type(value) is str else any_value(value)
+            case Type.FLOAT64:
+                return lambda value: number(value) if type(value) is float else any_value(value)
+            case Type.INT8 | Type.INT16 | Type.INT32 | Type.INT64 as kind:
+                most = 1 << _BITS[kind] - 1
+                return lambda value: str(value) if type(value) is int and -most <= value < most else any_value(value)
+            case Type.STRUCT:
+                fields = [(f"{quoted(each.name)}:", self._new_writer(each.schema)) for each in schema.fields]
+
+                def struct(value: Any) -> str:
+                    if type(value) is not Struct or value.schema is not schema:
+                        return any_value(value)
+                    pairs = zip(fields, value.values_without_defaults(), strict=True)
+                    return "{" + ",".join([name + write(each) for (name, write), each in pairs]) + "}"
+
+                return struct
+        return any_value
 
     def _schema_text(self, schema: Schema | None) -> str:
         if schema is None:
@@ -166,6 +216,10 @@ class JsonConverter(Converter):
     def to_connect(self, topic: str, data: bytes | None) -> SchemaAndValue:
         if data is None:
             return NULL
+        if self._envelope is not None:
+            payload = self._payload_behind(data, self._envelope[0])
+            if payload is not None:
+                return SchemaAndValue(self._envelope[1], self.from_json(self._envelope[1], payload[0]))
         found = decoded(data)
         if not self._with_schemas:
             return SchemaAndValue(None, self.from_json(None, found))
@@ -178,7 +232,36 @@ class JsonConverter(Converter):
                 "configuration."
             )
         schema = self._schema_of(found["schema"])
+        self._envelope = self._envelope_of(data, found["schema"], schema)
         return SchemaAndValue(schema, self.from_json(schema, found["payload"]))
+
+    @staticmethod
+    def _envelope_of(data: bytes, found: Any, schema: Schema | None) -> tuple[str, Schema | None] | None:
+        """The text before the payload, if it is nothing but the schema: most messages of a topic begin with the same,
+        which need not be read again.
+        """
+        text = bytes(data).decode("utf-8", "replace")
+        inner = re.match(r'\s*\{\s*"schema"\s*:', text)
+        if inner is None:
+            return None
+        try:
+            read, end = _DECODER.raw_decode(text[inner.end() :].lstrip())
+        except ValueError:
+            return None
+        at = len(text) - len(text[inner.end() :].lstrip()) + end
+        between = re.compile(r'\s*,\s*"payload"\s*:\s*').match(text, at)
+        return (text[: between.end()], schema) if between is not None and read == found else None
+
+    @staticmethod
+    def _payload_behind(data: bytes, envelope: str) -> tuple[Any] | None:
+        try:
+            text = bytes(data).decode("utf-8")
+            if not text.startswith(envelope):
+                return None
+            payload, end = _DECODER.raw_decode(text, len(envelope))
+        except (ValueError, RecursionError):
+            return None
+        return (payload,) if text[end:] == "}" else None
 
     def _schema_of(self, found: Any) -> Schema | None:
         if found is None:
@@ -267,6 +350,8 @@ def _base64(value: Any) -> bytes | None:
 
 def _plain(value: Any) -> Any:
     """Without a schema: whole numbers of 64 bits, other numbers as floats of 64."""
+    if isinstance(value, str):
+        return value
     if isinstance(value, bool):
         return value
     if isinstance(value, int):

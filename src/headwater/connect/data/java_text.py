@@ -25,6 +25,8 @@ def to_float32(value: float) -> float:
 
 
 def java_double(value: float) -> str:
+    if 1e-3 <= abs(value) < 1e7:  # where Java writes no exponent, and Python does not either
+        return repr(value)
     return _java_float(value, repr(value))
 
 
@@ -63,6 +65,8 @@ def _java_float(value: float, shortest: str) -> str:
 
 def java_string(value: Any) -> str:
     """`toString` of a value, for the String converter and for casts."""
+    if type(value) is str:
+        return value
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -40,6 +40,10 @@ class Struct(StructValue):
     def get_without_default(self, name: str) -> Any:
         return self._values[self._field(name).position]
 
+    def values_without_defaults(self) -> list[Any]:
+        """In the order of the schema's fields; not to be changed."""
+        return self._values
+
     def put(self, name: str, value: Any) -> "Struct":
         field = self._field(name)
         validate(field.schema, value, f'field: "{field.name}"')

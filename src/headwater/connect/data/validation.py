@@ -8,6 +8,7 @@ from headwater.connect.data.schema import DATE, DECIMAL, TIME, TIMESTAMP, Schema
 from headwater.connect.errors import DataError, SchemaBuilderError
 
 _LIMITS: Final = {Type.INT8: 1 << 7, Type.INT16: 1 << 15, Type.INT32: 1 << 31, Type.INT64: 1 << 63}
+_LOGICAL: Final[dict[str, type]] = {DECIMAL: Decimal, DATE: date, TIME: time, TIMESTAMP: datetime}
 _CLASSES: Final[dict[Type, tuple[type, ...]]] = {
     Type.FLOAT32: (float,),
     Type.FLOAT64: (float,),
@@ -49,15 +50,9 @@ def _there(schema: Schema | None, location: str) -> Schema:
 
 def fits(schema: Schema, value: Any) -> bool:
     """The class alone; what is inside of arrays, maps and structs is `validate`'s."""
-    match schema.name:
-        case str() as name if name == DECIMAL:
-            return isinstance(value, Decimal)
-        case str() as name if name == DATE:
-            return isinstance(value, date) and not isinstance(value, datetime)
-        case str() as name if name == TIME:
-            return isinstance(value, time)
-        case str() as name if name == TIMESTAMP:
-            return isinstance(value, datetime)
+    kind = _LOGICAL.get(schema.name) if schema.name is not None else None
+    if kind is not None:
+        return isinstance(value, kind) and not (kind is date and isinstance(value, datetime))
     limit = _LIMITS.get(schema.type)
     if limit is not None:
         return isinstance(value, int) and not isinstance(value, bool) and -limit <= value < limit

@@ -9,7 +9,7 @@ reads from the commit.
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from headwater.base.errors import KafkaError
@@ -111,10 +111,10 @@ class SinkWorkerTask(WorkerTask):
         self._context = task.context = SinkContext(self, self._props)
         self._current: dict[TopicPartition, int] = {}  # the next offset of each partition, of all that was put
         self._committed: dict[TopicPartition, int] = {}
-        self._batch: list[SinkRecord] = []
+        self._batch: Sequence[SinkRecord] = []
+        self._records: list[ConsumerRecord] = []  # those of the batch, as the consumer gave them
         self._waiting = False  # a put is to be tried again: nothing may be read
         self._gone: set[TopicPartition] = set()  # taken away since the batch was read
-        self._originals: dict[tuple[str, int, int], ConsumerRecord] = {}
         self._topics_seen: set[str] = set()
         self._subscribed: list[str] = []
         self._match_again_at = float("inf")
@@ -200,13 +200,17 @@ class SinkWorkerTask(WorkerTask):
 
     def _take(self, records: list[ConsumerRecord]) -> None:
         self._gone.clear()
-        self._batch = [made for record in records if (made := self._converted(record)) is not None]
+        self._records = records
+        self._tell_topics(records)
+        run = self._conversion.sink_run(records)
+        self._batch = run if run is not None else self._converted(records)
         if self._put():
-            for record in records:
-                if record.topic_partition not in self._gone:
-                    self._current[record.topic_partition] = record.offset + 1
-        self._originals.clear()
-        self._batch = []
+            newest = {(record[0], record[1]): record.offset for record in records}
+            for place, offset in newest.items():
+                partition = TopicPartition(*place)
+                if partition not in self._gone:
+                    self._current[partition] = offset + 1
+        self._records, self._batch = [], []
 
     def _put(self) -> bool:
         """The same records again and again, while the task asks for that; False if the task is to stop before."""
@@ -253,20 +257,20 @@ class SinkWorkerTask(WorkerTask):
         for partition, offset in first.items():
             self.consumer.seek(partition, offset)
 
-    # One record
+    # Records
 
-    def _converted(self, record: ConsumerRecord) -> SinkRecord | None:
-        if record.topic not in self._topics_seen:
-            self._topics_seen.add(record.topic)
-            self._on_topic(record.topic)
-        changed = self._conversion.sink_record(record)
-        if changed is not None:
-            self._originals[record.topic, record.partition, record.offset] = record
-        return changed
+    def _tell_topics(self, records: list[ConsumerRecord]) -> None:
+        for topic in {record[0] for record in records} - self._topics_seen:
+            self._topics_seen.add(topic)
+            self._on_topic(topic)
+
+    def _converted(self, records: list[ConsumerRecord]) -> list[SinkRecord]:
+        return [made for record in records if (made := self._conversion.sink_record(record)) is not None]
 
     def report(self, record: SinkRecord, error: Exception) -> None:
         """What `context.report` does: raised unless errors are tolerated."""
-        original = self._originals.get((record.original_topic, record.original_partition, record.offset))
+        place = (record.original_topic, record.original_partition, record.offset)
+        original = next((each for each in self._records if each[:3] == place), None)
         failure = Failure(Stage.TASK_PUT, class_name(self._task), error, original or record, 1)
         given_up = self._tolerance.give_up(failure)
         if not isinstance(given_up, Skipped):

@@ -4,6 +4,7 @@ Spark.
 
 from headwater.client import ConsumerRecord
 from headwater.connect.data.record import Header, SinkRecord
+from headwater.connect.data.runs import RUN_RECORDS_MIN, SinkRun
 from headwater.connect.runtime.pipeline import Pipeline, class_name
 from headwater.connect.runtime.tolerance import Skipped, Stage, Tolerance
 
@@ -14,6 +15,23 @@ class SinkConversion:
     def __init__(self, pipeline: Pipeline, tolerance: Tolerance) -> None:
         self._pipeline, self._tolerance = pipeline, tolerance
         self._names = [class_name(each) for each in (pipeline.key, pipeline.value, pipeline.header)]
+
+    def sink_run(self, records: list[ConsumerRecord]) -> SinkRun | None:
+        """None: these go one by one, because transforms look at each, or because a converter raised: the record that
+        is at fault is found, tried again and told by `sink_record`.
+        """
+        pipe = self._pipeline
+        if pipe.steps or len(records) < RUN_RECORDS_MIN or any(record.headers for record in records):
+            return None
+        topic = records[0].topic
+        if any(record[0] != topic for record in records):
+            return None
+        try:
+            keys = pipe.key.to_connect_run(topic, [record.key for record in records])
+            values = pipe.value.to_connect_run(topic, [record.value for record in records])
+        except Exception:  # noqa: BLE001
+            return None
+        return SinkRun(records, keys, values)
 
     def sink_record(self, record: ConsumerRecord) -> SinkRecord | None:
         """None: dropped by a transform, or given up and tolerated. Raises ConnectError by the tolerance."""

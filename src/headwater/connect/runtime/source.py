@@ -6,13 +6,14 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.client import Admin, Producer
 from headwater.connect.api import OffsetReader, SourceTask, TransactionContext
 from headwater.connect.data.record import ConnectRecord, SourceRecord
+from headwater.connect.data.runs import RUN_RECORDS_MIN, SourceRun, source_runs
 from headwater.connect.errors import ConnectError, RetriableError
 from headwater.connect.runtime.offsets import ConnectorOffsets
 from headwater.connect.runtime.pipeline import Pipeline, class_name
@@ -21,10 +22,15 @@ from headwater.connect.runtime.task import TaskId, WorkerTask
 from headwater.connect.runtime.tolerance import Failure, LogReporter, Skipped, Stage, Tolerance
 from headwater.connect.runtime.topic_creation import TopicCreation
 
+if TYPE_CHECKING:
+    from headwater.client.producer.arrow import TableDelivery
+
 logger = logging.getLogger("headwater.connect")
 
 _FOREVER_MS: Final = (1 << 31) - 1
 _POLL_AGAIN_S: Final = 0.1
+_LARGE_BYTES: Final = 64 * 1024  # a record of that size goes by itself: a run has nothing to gain with it
+_PRODUCER: Final = "headwater.client.Producer"
 _UNTOLD_MAX: Final = 1000  # arrivals, before a plugin is told in the middle of what a poll gives
 Settings = Mapping[str, object]
 
@@ -197,12 +203,8 @@ class SourceWorkerTask(WorkerTask):
                     continue
                 sending.check()
                 records = self._poll(task, tolerance)
-                for record in records or ():
-                    if self.cancelled:
-                        return
-                    sending.send(record)
-                    if sending.is_much_untold:
-                        sending.tell_arrived()
+                if not sending.send_all(records or ()):
+                    return
         finally:
             if not self.cancelled:
                 sending.flush(self._flush_timeout_s)
@@ -214,7 +216,7 @@ class SourceWorkerTask(WorkerTask):
         if requested:
             sending.flush(self._flush_timeout_s)
 
-    def _poll(self, task: SourceTask, tolerance: Tolerance) -> list[SourceRecord] | None:
+    def _poll(self, task: SourceTask, tolerance: Tolerance) -> Iterable[SourceRecord] | None:
         """A poll that asks to be repeated is, after a little."""
         del tolerance
         try:
@@ -256,7 +258,88 @@ class Sending:
         self._outcomes: deque[tuple[SourceRecord, Any]] = deque()  # appended by the producer's threads
         self._failure: BaseException | None = None
         self._tells = type(task).commit_record is not SourceTask.commit_record
+        # one by one where a transform looks at each, the plugin is told of each, or one may fail and the others not
+        self._takes_runs = not (pipeline.steps or self._tells or tolerance.tolerant)
         self._names = [class_name(each) for each in (pipeline.key, pipeline.value, pipeline.header)]
+
+    def send_all(self, records: Iterable[SourceRecord], begin: Callable[[], None] = lambda: None) -> bool:
+        """What a poll gave, by runs where that comes to the same, after `begin`, which is called before each. False:
+        the task was given up before the end.
+        """
+        pieces: Iterable[Iterable[SourceRecord]] = [records]
+        is_long = isinstance(records, Sequence) and len(records) >= RUN_RECORDS_MIN
+        by_runs = is_long and self._takes_runs and self.producer.takes_many
+        if by_runs:
+            pieces = source_runs(cast("Sequence[SourceRecord]", records))
+        for piece in pieces:
+            if self._given_up():
+                return False
+            if by_runs and isinstance(piece, SourceRun) and self._send_run(piece, begin):
+                continue
+            for record in piece:
+                if self._given_up():
+                    return False
+                begin()
+                self.send(record)
+                if len(self._outcomes) >= _UNTOLD_MAX:
+                    self.tell_arrived()
+        return True
+
+    def _given_up(self) -> bool:
+        return self._worker.cancelled
+
+    def _send_run(self, run: SourceRun, begin: Callable[[], None]) -> bool:
+        """Whether it could be sent as one. Where converting fails, its records go one by one: so it is known which of
+        them is at fault, and what is tried again.
+        """
+        self.check()
+        encoded = self._encoded_run(run)
+        if encoded is None:
+            return False
+        keys, values = encoded
+        begin()
+        self._ensure_topic(run.topic)
+        on_the_way = self.submitted.submit(run.source_partition, run.newest_offset)
+        times = run.timestamps_ms
+        if isinstance(times, Sequence):
+            now_ms = time.time_ns() // 1_000_000
+            times = [now_ms if each is None else each for each in times]
+        delivery = self.producer.send_many(
+            run.topic, values, keys=keys, partition=run.partition, timestamps_ms=cast("int | list[int] | None", times)
+        )
+        delivery.add_done_callback(lambda done: self._run_is_done(on_the_way, done))
+        return True
+
+    def _encoded_run(self, run: SourceRun) -> tuple[list[bytes] | None, list[bytes]] | None:
+        """Keys, if there are any, and values; None unless all are there and none is large."""
+        key, value = self._pipeline.key, self._pipeline.value
+        try:
+            keys = key.from_connect_run(run.topic, run.key_schema, [None] if run.keys is None else run.keys)
+            values = value.from_connect_run(run.topic, run.value_schema, run.values)
+        except Exception:  # noqa: BLE001
+            return None
+        if None in values or max(len(each) for each in values if each is not None) > _LARGE_BYTES:
+            return None
+        if run.keys is None:
+            keys *= len(run)
+        has_keys = keys[0] is not None
+        if any((each is not None) != has_keys for each in keys):
+            return None
+        return (cast("list[bytes]", keys) if has_keys else None), cast("list[bytes]", values)
+
+    def _run_is_done(self, on_the_way: Submitted | None, delivery: "TableDelivery") -> None:
+        error = delivery.exception(0)
+        if error is None:
+            if on_the_way is not None:
+                on_the_way.arrived = True
+        elif self._failure is None:
+            self._tolerance.give_up(Failure(Stage.KAFKA_PRODUCE, _PRODUCER, error, None, 1))
+            self._failure = error
+
+    def _ensure_topic(self, topic: str) -> None:
+        if topic not in self._topics:
+            self._worker.make_topic(topic)
+            self._topics.add(topic)
 
     def send(self, record: SourceRecord) -> None:
         self.check()  # what a poll gives may be long: nothing more after a record that is lost
@@ -270,9 +353,7 @@ class Sending:
         except Skipped:
             self._done(on_the_way, record, None)
             return
-        if changed.topic not in self._topics:
-            self._worker.make_topic(changed.topic)
-            self._topics.add(changed.topic)
+        self._ensure_topic(changed.topic)
 
         def delivered(error: BaseException | None, metadata: Any) -> None:
             if error is not None:
@@ -319,7 +400,7 @@ class Sending:
     def _undelivered(self, on_the_way: Submitted | None, record: SourceRecord, error: BaseException) -> None:
         if self._failure is not None:
             return
-        given_up = self._tolerance.give_up(Failure(Stage.KAFKA_PRODUCE, "headwater.client.Producer", error, record, 1))
+        given_up = self._tolerance.give_up(Failure(Stage.KAFKA_PRODUCE, _PRODUCER, error, record, 1))
         if isinstance(given_up, Skipped):
             self._done(on_the_way, record, None)
         else:
@@ -328,10 +409,6 @@ class Sending:
     def check(self) -> None:
         if self._failure is not None:
             raise ConnectError(f"A record could not be delivered: {self._failure}") from self._failure
-
-    @property
-    def is_much_untold(self) -> bool:
-        return len(self._outcomes) >= _UNTOLD_MAX
 
     def tell_arrived(self) -> None:
         while self._outcomes:

@@ -26,13 +26,18 @@ class SubmittedRecords:
 
     def __init__(self) -> None:
         self._by_partition: dict[str, deque[Submitted]] = {}
+        self._newest: tuple[Mapping[str, Any], str] | None = (
+            None  # a partition and its text: most have one after another
+        )
 
     def submit(self, partition: Mapping[str, Any] | None, offset: Mapping[str, Any] | None) -> Submitted | None:
         """None for a record without a partition: there is nothing to commit for it, nor before it."""
         if partition is None:
             return None
         made = Submitted(partition, offset)
-        waiting = self._by_partition.setdefault(dumps(dict(sorted(partition.items()))), deque())
+        if self._newest is None or self._newest[0] != partition:
+            self._newest = dict(partition), dumps(dict(sorted(partition.items())))
+        waiting = self._by_partition.setdefault(self._newest[1], deque())
         waiting.append(made)
         _forget_covered(waiting)
         return made

@@ -10,7 +10,7 @@ the connector says so.
 import contextlib
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, Protocol
 
 from headwater.base.errors import KafkaError
@@ -145,19 +145,18 @@ class ExactlyOnceSourceTask(SourceWorkerTask):
         finally:
             self._give_up_open(sending.producer)
 
-    def _take(self, task: SourceTask, sending: Sending, records: Sequence[SourceRecord]) -> None:
-        by_connector = self._boundary == "connector"
+    def _take(self, task: SourceTask, sending: Sending, records: Iterable[SourceRecord]) -> None:
+        if self._boundary != "connector":
+            if sending.send_all(records, lambda: self._ensure_open(sending.producer)) and self._boundary == "poll":
+                self._end(task, sending)
+            return
         for record in records:
             if self.cancelled:
                 return
             self._ensure_open(sending.producer)
             sending.send(record)
-            if by_connector:
-                self._end_as_asked(task, sending, self._requested.after_record(record))
-        if self._boundary == "poll":
-            self._end(task, sending)
-        elif by_connector:
-            self._end_as_asked(task, sending, self._requested.after_batch())
+            self._end_as_asked(task, sending, self._requested.after_record(record))
+        self._end_as_asked(task, sending, self._requested.after_batch())
 
     def _ensure_open(self, producer: Producer) -> None:
         if not self._open:
