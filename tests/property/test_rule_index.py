@@ -32,7 +32,8 @@ patterns = st.builds(
     st.sampled_from([PatternType.LITERAL, PatternType.PREFIXED]),
     st.sampled_from(NAMES[1:]),
 )
-acls = st.dictionaries(patterns, st.lists(rules, min_size=1, max_size=3).map(tuple), max_size=5)
+few, many = st.lists(rules, min_size=1, max_size=3), st.lists(rules, min_size=8, max_size=12)
+acls = st.dictionaries(patterns, (few | many).map(tuple), max_size=5)
 
 
 def is_about(pattern: Pattern, kind: int, name: str) -> bool:

@@ -1,7 +1,7 @@
 """The authorizer: whether somebody may do something, by the rules of the image and the settings of this broker.
 
-Its index belongs to one generation of the image's rules, and answers are remembered as long as that lasts. Super users
-may do everything and are never looked up.
+Its index is over the image's own rules, in one generation of them, and answers are remembered as long as that lasts.
+Super users may do everything and are never looked up.
 
 Owned by the broker's loop.
 """
@@ -97,7 +97,7 @@ class Authorizer:
         )
 
     def _look_anew(self, image: ClusterImage) -> None:
-        self._index = RuleIndex(dict(image.acls))
+        self._index = RuleIndex(image.acls)
         self._generation = image.acl_generation
         self._remembered.clear()
         self._told = 0

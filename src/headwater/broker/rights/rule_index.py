@@ -6,8 +6,8 @@ DESCRIBE_CONFIGS, where they are allowed and not where they are denied. Where no
 setting says what holds.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Final, cast
 
 from headwater.base.acls import (
     ANYONE,
@@ -25,57 +25,74 @@ _IMPLYING: Final[dict[int, frozenset[int]]] = {
     Operation.DESCRIBE_CONFIGS: frozenset((Operation.ALTER_CONFIGS,)),
 }
 _NONE: Final[frozenset[int]] = frozenset()
+_LITERAL: Final = int(PatternType.LITERAL)
+_PREFIXED: Final = int(PatternType.PREFIXED)
+_ALL: Final = int(Operation.ALL)
+_DENY: Final = int(Permission.DENY)
+_Key = tuple[int, int, str]  # a Pattern, or a tuple that is equal to it and faster to make
+
+
+_GROUPED_FROM: Final = 8  # rules on one pattern: with fewer, looking at each is faster
 
 
 class RuleIndex:
-    """Immutable: rules that change make a new one."""
+    """Of rules that do not change while it is used: those that change make a new one.
+
+    To make one is cheap, since the first request behind a change of the rules waits for it: rules are found by their
+    patterns as they are, and those of one pattern are grouped by principal when they are first asked for.
+    """
 
     def __init__(self, acls: Mapping[Pattern, Rules]) -> None:
-        self._literal: dict[tuple[int, str], Rules] = {}
-        self._prefixed: dict[tuple[int, str], Rules] = {}
-        self._patterns = acls
-        lengths: dict[int, set[int]] = {}
-        for pattern, rules in acls.items():
-            if pattern.pattern_type == PatternType.PREFIXED:
-                self._prefixed[(pattern.resource_type, pattern.name)] = rules
-                lengths.setdefault(pattern.resource_type, set()).add(len(pattern.name))
-            else:
-                self._literal[(pattern.resource_type, pattern.name)] = rules
-        self._lengths = {kind: sorted(found) for kind, found in lengths.items()}
+        self._acls = cast("Mapping[_Key, Rules]", acls)
+        self._grouped: dict[_Key, dict[str, Rules]] = {}
+        self._lengths: dict[int, list[int]] = {}
+        for kind, length in sorted({(key[0], len(key[2])) for key in self._acls if key[1] == _PREFIXED}):
+            self._lengths.setdefault(kind, []).append(length)
 
-    def about(self, resource_type: int, name: str) -> Iterator[Rules]:
-        """The rules of each pattern that the resource matches."""
-        found = self._literal.get((resource_type, name))
-        if found:
-            yield found
-        found = self._literal.get((resource_type, ANYTHING)) if name != ANYTHING else None
-        if found:
-            yield found
+    def about(self, resource_type: int, name: str) -> list[_Key]:
+        """The patterns with rules that the resource matches."""
+        acls = self._acls
+        keys = [(resource_type, _LITERAL, name)]
+        if name != ANYTHING:
+            keys.append((resource_type, _LITERAL, ANYTHING))
         for length in self._lengths.get(resource_type, ()):
             if length > len(name):
                 break
-            found = self._prefixed.get((resource_type, name[:length]))
-            if found:
-                yield found
+            keys.append((resource_type, _PREFIXED, name[:length]))
+        return [key for key in keys if key in acls]
 
     def allows(
         self, principal: str, host: str, operation: int, resource_type: int, name: str, *, without_rules: bool
     ) -> bool:
+        about = self.about(resource_type, name)
+        if not about:
+            return without_rules
         is_allowed = False
-        has_rules = False
         implying = _IMPLYING.get(operation, _NONE)
-        for rules in self.about(resource_type, name):
-            has_rules = True
-            for rule in rules:
-                if not _is_for(rule, principal, host):
+        for key in about:
+            for who, where, what, permission in self._rules_for(principal, key):
+                if (who != principal and who != ANYONE) or (where != host and where != ANYTHING):
                     continue
-                is_same = rule.operation in (operation, Operation.ALL)
-                if rule.permission == Permission.DENY:
+                is_same = what in (operation, _ALL)
+                if permission == _DENY:
                     if is_same:
                         return False
-                elif is_same or rule.operation in implying:
+                elif is_same or what in implying:
                     is_allowed = True
-        return is_allowed or (without_rules and not has_rules)
+        return is_allowed
+
+    def _rules_for(self, principal: str, key: _Key) -> Rules:
+        """Those that can be about the principal."""
+        rules = self._acls[key]
+        if len(rules) < _GROUPED_FROM:
+            return rules
+        groups = self._grouped.get(key)
+        if groups is None:
+            by_principal: dict[str, list[Rule]] = {}
+            for rule in rules:
+                by_principal.setdefault(rule.principal, []).append(rule)
+            groups = self._grouped[key] = {each: tuple(found) for each, found in by_principal.items()}
+        return groups.get(principal, ()) + groups.get(ANYONE, ())
 
     def allows_any(self, principal: str, host: str, operation: int, resource_type: int, *, without_rules: bool) -> bool:
         """Whether there is some name for which the operation is allowed: rules that allow it, and none that takes all
@@ -83,9 +100,10 @@ class RuleIndex:
         """
         allowed: list[Pattern] = []
         denied: set[tuple[int, str]] = set()
-        for pattern, rules in self._patterns.items():
-            if pattern.resource_type != resource_type:
+        for key, rules in self._acls.items():
+            if key[0] != resource_type:
                 continue
+            pattern = Pattern(*key)
             for rule in rules:
                 if rule.operation not in (operation, Operation.ALL) or not _is_for(rule, principal, host):
                     continue
