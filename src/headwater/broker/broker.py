@@ -83,6 +83,8 @@ class Broker:
         self.peers = peers  # the other brokers; None for a broker that stands alone
         self.controller: Controller | None = None  # in a cluster; active on one broker at a time
         self.quick_writes: QuickWrites | None = None  # of the server
+        # Of the server: raises UserError for settings that its listeners could not work with.
+        self.check_config: Callable[[BrokerConfig], None] = lambda _config: None
         self.now_ms = clock.now_ms
         self.metrics = BrokerMetrics()
         self.fetch_sessions = FetchSessions(config.int("max.incremental.fetch.session.cache.slots"), random)

@@ -4,12 +4,14 @@ Each resource succeeds or fails on its own. A resource that stands in a request 
 nobody can say which of the two was meant to be the last.
 """
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from headwater.base.config.alter import ConfigOperation, altered_broker_configs, altered_topic_configs
-from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.config.listener_config import is_listener_secret
+from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.base.names import validate_topic_name
 from headwater.broker.requested_change import RequestedChange
 from headwater.metadata.image import BrokerConfigured, Change, GroupConfigured, TopicConfigured
@@ -17,6 +19,7 @@ from headwater.metadata.image import BrokerConfigured, Change, GroupConfigured, 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
 
+logger = logging.getLogger("headwater.broker")
 TOPIC_RESOURCE: Final = 2
 BROKER_RESOURCE: Final = 4
 GROUP_RESOURCE: Final = 32
@@ -93,12 +96,57 @@ def _plan_one(broker: "Broker", alteration: Alteration, groups: set[str]) -> Cha
         return _plan_topic(broker, name, alteration)
     if alteration.resource_type == BROKER_RESOURCE:
         _check_broker_name(broker, name)
-        current = broker.image.broker_configs.get(name, {})
-        operations = alteration.operations(current)
-        return BrokerConfigured(name, altered_broker_configs(broker.config, current, operations, one_broker=name != ""))
+        return BrokerConfigured(name, _altered_broker(broker, name, alteration))
     if alteration.resource_type == GROUP_RESOURCE:
         return _plan_group(broker, name, alteration, groups)
     raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {alteration.resource_type}")
+
+
+def _altered_broker(broker: "Broker", name: str, alteration: Alteration) -> dict[str, str]:
+    """Only the broker itself can tell whether its key stores can be read."""
+    current = broker.image.broker_configs.get(name, {})
+    operations = alteration.operations(current)
+    altered = altered_broker_configs(
+        broker.config, current, operations, one_broker=name != "", random_bytes=broker.random.bytes
+    )
+    if name == str(broker.broker_id):
+        try:
+            broker.check_config(broker.config.with_dynamic(broker.image.broker_configs.get("", {}), altered))
+        except UserError as problem:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Invalid value for broker {name}: {problem}") from None
+    return altered
+
+
+def check_own(broker: "Broker", alterations: Sequence[Alteration]) -> None:
+    """What another broker, the controller, is about to be asked to change of this one. Raises KafkaError."""
+    for alteration in alterations:
+        if alteration.resource_type == BROKER_RESOURCE and alteration.resource_name == str(broker.broker_id):
+            _altered_broker(broker, alteration.resource_name, alteration)
+
+
+def encode_passwords_again(broker: "Broker") -> None:
+    """Passwords of all brokers that only `password.encoder.old.secret` can read. By who may commit, when it begins."""
+    encoder = broker.config.password_encoder
+    if encoder is None or not broker.config.string("password.encoder.old.secret"):
+        return
+
+    def encoded(config: dict[str, str]) -> dict[str, str]:
+        old = [name for name in config if is_listener_secret(name) and encoder.is_by_the_old_secret(config[name])]
+        return config | {name: encoder.encode(encoder.decode(config[name]), broker.random.bytes) for name in old}
+
+    def plan() -> Sequence[Change]:
+        after = {name: encoded(config) for name, config in broker.image.broker_configs.items()}
+        return [
+            BrokerConfigured(name, config)
+            for name, config in after.items()
+            if config != broker.image.broker_configs[name]
+        ]
+
+    def done(problem: KafkaError | None) -> None:
+        if problem is not None:
+            logger.error("event=passwords-not-encoded-again reason=%r", problem.message)
+
+    broker.changes.submit(plan, done)
 
 
 def _plan_topic(broker: "Broker", name: str, alteration: Alteration) -> Change:

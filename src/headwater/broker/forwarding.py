@@ -67,6 +67,10 @@ def forward(
         if is_controller(broker):
             return serve(broker, context, request)
         return refusal(request, context.api_version, KafkaError(ErrorCode.NOT_CONTROLLER))
+    try:
+        _check_own_configs(broker, request)
+    except KafkaError as problem:
+        return refusal(request, context.api_version, problem)
     asking = AskController(
         broker,
         request,
@@ -86,6 +90,19 @@ def forward(
 
     asking.begin(told)
     return deferred
+
+
+def _check_own_configs(broker: "Broker", request: Any) -> None:
+    """Of key stores and logins only this broker can tell whether they work here. The controller checks the rest."""
+    from headwater.broker.config_changes import check_own
+    from headwater.broker.handlers import alter_configs, incremental_alter_configs
+    from headwater.wire.messages.alter_configs import AlterConfigsRequest
+    from headwater.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+
+    if isinstance(request, IncrementalAlterConfigsRequest):
+        check_own(broker, incremental_alter_configs.alterations_of(request))
+    elif isinstance(request, AlterConfigsRequest):
+        check_own(broker, alter_configs.alterations_of(request))
 
 
 def _is_known(broker: "Broker", request: Any, response: Any) -> bool:

@@ -15,6 +15,7 @@ from headwater.base.errors import KafkaError
 from headwater.base.ids import NO_TOPIC_ID
 from headwater.base.ports import Disk, Scheduler
 from headwater.broker.broker import Broker
+from headwater.broker.config_changes import encode_passwords_again
 from headwater.controller.controller import Controller
 from headwater.controller.elections import counts, in_sync_epochs
 from headwater.controller.failure_detector import FailureDetector
@@ -66,7 +67,7 @@ class Membership:
             broker.clock.monotonic_ms,
             lambda: bool(broker.logs.online),
         )
-        broker.controller = controller = Controller(
+        broker.controller = Controller(
             self._image,
             self.store,
             self._scheduler,
@@ -75,7 +76,7 @@ class Membership:
             broker.metrics.controller,
             failure_detector,
         )
-        self.store.on_controller = lambda active: controller.activate() if active else controller.deactivate()
+        self.store.on_controller = self._controls
         self.store.on_applied = self._applied
         me.previous_epoch = self._previous_epoch(broker)
         me.free_bytes = sum(broker.disk.usage(directory.path)[1] for directory in broker.logs.online)
@@ -88,6 +89,15 @@ class Membership:
             done(problem)
 
         self.store.join(me, joined)
+
+    def _controls(self, active: bool) -> None:
+        assert self._broker is not None
+        assert self._broker.controller is not None
+        if active:
+            self._broker.controller.activate()
+            encode_passwords_again(self._broker)
+        else:
+            self._broker.controller.deactivate()
 
     def leave(self, left: Callable[[], None]) -> None:
         def told(problem: KafkaError | None) -> None:

@@ -13,6 +13,7 @@ from headwater.base.errors import KafkaError, UserError
 from headwater.base.ids import BrokerId
 from headwater.base.peers import Peers
 from headwater.broker.broker import Broker
+from headwater.broker.config_changes import encode_passwords_again
 from headwater.metadata.image import Endpoint
 from headwater.server.assembly import Assembly
 from headwater.server.disk import OsDisk
@@ -94,10 +95,13 @@ class Node:
         self.broker = ready[0]
         self.broker.metrics.started_ms = clock.monotonic_ms()
         self.broker.quick_writes = quick_writes()
+        self.broker.check_config = self._check_config
         self._find_registry()
         self.server = self._server = Server(self.loop, self.broker, self.disk)
         self._listen()
         self._join(assembly)
+        if assembly.membership is None:  # in a cluster the controller does it
+            encode_passwords_again(self.broker)
         self.server.accept_all()
         self._open_metrics(self.config.int("metrics.port"))
 
@@ -128,6 +132,11 @@ class Node:
         from headwater.server.security.peer_security import PeerSecurity  # not for who needs none
 
         return PeerSecurity(self.config).socket_to
+
+    def _check_config(self, candidate: BrokerConfig) -> None:
+        from headwater.server.security.config_check import check_config  # not for who needs none
+
+        check_config(self.config, candidate)
 
     def _find_registry(self) -> None:
         """The schema registry that is asked about records of topics with schema validation, if one is named."""

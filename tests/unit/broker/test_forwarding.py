@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.base.ids import NO_BROKER, BrokerId
 from headwater.base.peers import Lane
 from headwater.broker.context import ConnectionContext
@@ -346,3 +346,23 @@ def test_a_topic_that_is_not_heard_of_is_not_waited_for_for_ever(member: Member)
     member.peers.take().fail()
     member.pass_ms(3200)
     assert [problems["orders"].code for problems in outcome] == [ErrorCode.REQUEST_TIMED_OUT]
+
+
+def test_settings_that_this_broker_could_not_work_with_do_not_reach_the_controller(member: Member) -> None:
+    def cannot(config: Any) -> None:
+        if config.dynamic_broker.get("listener.name.a.ssl.keystore.location") == "/nowhere":
+            raise UserError("no such file")
+
+    member.broker.check_config = cannot
+    own = str(member.broker.broker_id)
+    for name, location, is_sent in ((own, "/nowhere", False), ("2", "/nowhere", True), (own, "/there", True)):
+        configs = [AlterableConfig(name="listener.name.a.ssl.keystore.location", config_operation=0, value=location)]
+        request = IncrementalAlterConfigsRequest(
+            resources=[IncrementalResource(resource_type=4, resource_name=name, configs=configs)]
+        )
+        member.peers.asked.clear()
+        answer = member.begin(request, 1)
+        assert bool(member.peers.asked) == is_sent
+        if not is_sent:
+            (told,) = answer.responses
+            assert (told.error_code, "no such file" in told.error_message) == (ErrorCode.INVALID_REQUEST, True)

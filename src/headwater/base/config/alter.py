@@ -3,17 +3,17 @@ IncrementalAlterConfigs.
 
 Errors are those of Apache Kafka: INVALID_CONFIG for a topic's unknown names and bad values, INVALID_REQUEST for what a
 broker may not change while it runs. As in Apache Kafka, a broker config that nobody knows is taken, and has no effect.
-`listener.name.<listener>.<property>` is checked as the property; a password is refused, since the metadata would hold
-it readable. Mechanisms that a listener would not be opened with are refused while it runs, too.
+`listener.name.<listener>.<property>` is checked as the property. A password is encrypted by `password.encoder.secret`,
+and refused where there is none, since the metadata would hold it readable. Mechanisms that a listener would not be opened with are refused while it runs, too.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
 from typing import Final, NamedTuple, NoReturn
 
 from headwater.base.config.broker import BrokerConfig
 from headwater.base.config.definition import ConfigType, Definition, DynamicMode, format_value
-from headwater.base.config.listener_config import PREFIX, check_mechanism_changes
+from headwater.base.config.listener_config import PREFIX, check_mechanism_changes, definition_of, is_listener_secret
 from headwater.base.config.table import BROKER, TOPIC
 from headwater.base.config.validators import ConfigValueError
 from headwater.base.errors import ErrorCode, KafkaError, UserError
@@ -21,7 +21,7 @@ from headwater.base.errors import ErrorCode, KafkaError, UserError
 _UNKNOWN_CHARACTERS_MAX: Final = (
     16_384  # of one broker's configs that have no definition, and so no bounds of their own
 )
-_LABELS_MAX: Final = 16  # more than any property's name has
+_LISTENER_CHARACTERS_MAX: Final = 262_144  # of one broker's configs for listeners: a node of ZooKeeper holds a megabyte
 _ENABLED: Final = "sasl.enabled.mechanisms"
 
 
@@ -80,9 +80,14 @@ def altered_topic_configs(current: Mapping[str, str], operations: Iterable[Confi
 
 
 def altered_broker_configs(
-    config: BrokerConfig, current: Mapping[str, str], operations: Iterable[ConfigOperation], *, one_broker: bool
+    config: BrokerConfig,
+    current: Mapping[str, str],
+    operations: Iterable[ConfigOperation],
+    *,
+    one_broker: bool,
+    random_bytes: Callable[[int], bytes] = bytes,
 ) -> dict[str, str]:
-    """The dynamic config of one broker, or of all, after the operations."""
+    """The dynamic config of one broker, or of all, after the operations, as the metadata holds it."""
     operations = list(operations)
     result = apply_operations(BROKER, current, operations)
     _check_unknown({name: text for name, text in result.items() if name not in BROKER})  # they count together
@@ -92,7 +97,21 @@ def altered_broker_configs(
     validate_broker_configs(config, {name: result[name] for name in touched}, one_broker=one_broker)
     if one_broker and any(o.name.lower().endswith(_ENABLED) for o in operations):
         _check_mechanisms(config, current, result)
-    return result
+    secrets = {name: result[name] for name in touched if is_listener_secret(name)}
+    return {**result, **_encrypted(config, secrets, random_bytes)}
+
+
+def _encrypted(
+    config: BrokerConfig, secrets: Mapping[str, str], random_bytes: Callable[[int], bytes]
+) -> dict[str, str]:
+    if not secrets:
+        return {}
+    encoder = config.password_encoder
+    assert encoder is not None, "validate_broker_configs has refused them"
+    try:
+        return {name: encoder.encode(text, random_bytes) for name, text in secrets.items()}
+    except UserError as problem:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, str(problem)) from None
 
 
 def _check_mechanisms(config: BrokerConfig, current: Mapping[str, str], result: Mapping[str, str]) -> None:
@@ -109,7 +128,7 @@ def _check_mechanisms(config: BrokerConfig, current: Mapping[str, str], result: 
 def validate_broker_configs(config: BrokerConfig, overrides: Mapping[str, str], *, one_broker: bool) -> None:
     """Raises KafkaError(INVALID_REQUEST) unless these may change while brokers run."""
     _check_unknown({name: text for name, text in overrides.items() if name not in BROKER})
-    known = {name: found for name in overrides if (found := _definition_of(name)) is not None}
+    known = {name: found for name in overrides if (found := definition_of(name)) is not None}
     fixed = [name for name, definition in known.items() if definition.mode is DynamicMode.READ_ONLY]
     if fixed:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
@@ -119,7 +138,7 @@ def validate_broker_configs(config: BrokerConfig, overrides: Mapping[str, str], 
             ErrorCode.INVALID_REQUEST,
             f"Cannot update these configs at default cluster level, broker id must be specified: [{', '.join(for_one)}]",
         )
-    _check_secrets([name for name, definition in known.items() if definition.is_sensitive])
+    _check_secrets(config, [name for name, definition in known.items() if definition.is_sensitive])
     bound = [name for name in ("listeners", "listener.security.protocol.map") if name in overrides]
     if any(overrides[name].strip() != format_value(config.value(name)) for name in bound):
         raise KafkaError(
@@ -132,39 +151,34 @@ def validate_broker_configs(config: BrokerConfig, overrides: Mapping[str, str], 
             raise KafkaError(ErrorCode.INVALID_REQUEST, str(problem)) from None
 
 
-def _definition_of(name: str) -> Definition | None:
-    """Of a broker config, also for one listener, or for a mechanism of it. None: nobody knows it.
-
-    Whatever stands between the prefix and a property that there is counts as a listener and a mechanism: a password is
-    one under a mechanism that is not served, too.
-    """
-    if name in BROKER or not name.startswith(PREFIX):
-        return BROKER.get(name)
-    labels = name[len(PREFIX) :].lower().split(".")
-    rests = (".".join(labels[at:]) for at in range(max(0, len(labels) - _LABELS_MAX), len(labels)))
-    return next((BROKER[rest] for rest in rests if rest in BROKER), None)
-
-
-def _check_unknown(unknown: Mapping[str, str]) -> None:
-    if sum(len(name) + len(text) for name, text in unknown.items()) > _UNKNOWN_CHARACTERS_MAX:
+def _check_unknown(texts: Mapping[str, str]) -> None:
+    """Those for listeners count by themselves: certificates are long."""
+    sizes = {True: 0, False: 0}
+    for name, text in texts.items():
+        sizes[definition_of(name) is not None] += len(name) + len(text)
+    if sizes[False] > _UNKNOWN_CHARACTERS_MAX:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"Configs that nobody knows, of more than {_UNKNOWN_CHARACTERS_MAX} characters"
         )
-
-
-def _check_secrets(secret: list[str]) -> None:
-    for_listeners = [name for name in secret if name.startswith(PREFIX)]
-    if for_listeners:
+    if sizes[True] > _LISTENER_CHARACTERS_MAX:
         raise KafkaError(
-            ErrorCode.INVALID_REQUEST,
-            "The metadata would hold these passwords readable; set them in the properties file of the broker: "
-            f"[{', '.join(for_listeners)}]",
+            ErrorCode.INVALID_REQUEST, f"Configs for listeners, of more than {_LISTENER_CHARACTERS_MAX} characters"
         )
-    if secret:
+
+
+def _check_secrets(config: BrokerConfig, secret: list[str]) -> None:
+    for_all = [name for name in secret if not name.startswith(PREFIX)]
+    if for_all:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
             "These security configs can be dynamically updated only per-listener using the listener prefix: "
-            f"[{', '.join(secret)}]",
+            f"[{', '.join(for_all)}]",
+        )
+    if secret and config.password_encoder is None:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            "The metadata would hold these passwords readable; set password.encoder.secret in the properties file of "
+            f"the brokers, or the passwords themselves: [{', '.join(secret)}]",
         )
 
 

@@ -8,24 +8,37 @@ Owned by the broker; no thread but its own touches it.
 """
 
 import builtins
+import logging
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 from headwater.base.config.definition import ConfigType, Definition, Value
-from headwater.base.config.listener_config import MECHANISMS, PREFIX, ListenerConfig, check_security, own_listener
+from headwater.base.config.listener_config import (
+    MECHANISMS,
+    PREFIX,
+    ListenerConfig,
+    check_security,
+    is_listener_secret,
+    own_listener,
+)
 from headwater.base.config.listeners import Listener, parse_listeners, parse_protocol_map
 from headwater.base.config.properties import parse_properties
 from headwater.base.config.table import BROKER, TOPIC
 from headwater.base.config.validators import ConfigValueError
 from headwater.base.errors import UserError
 from headwater.base.redaction import assignments
+from headwater.base.security.password_encoder import CannotDecode, PasswordEncoder
 
+logger = logging.getLogger("headwater.config")
 _WHOLE: Final = (ConfigType.INT, ConfigType.SHORT, ConfigType.LONG)
 _OLDER_PORT: Final = 9092
 
 
 class BrokerConfig:
-    __slots__ = ("_booleans", "_integers", "_topic_defaults", "_values", "dynamic_broker", "dynamic_default", "static")
+    __slots__ = (
+        "_booleans", "_integers", "_topic_defaults", "_values",
+        "dynamic_broker", "dynamic_default", "password_encoder", "static",
+    )  # fmt: skip
 
     def __init__(self, static: Mapping[str, str] | None = None) -> None:
         """From properties that need not be complete; raises UserError on a bad value. Unknown names are kept,
@@ -37,6 +50,7 @@ class BrokerConfig:
         self._settle_broker_id()
         self._settle_addresses()
         self._compute(strict=True)
+        self.password_encoder = self._new_encoder()
         _check_together(self)
 
     @classmethod
@@ -143,10 +157,46 @@ class BrokerConfig:
     # Changes
 
     def set_dynamic(self, default: Mapping[str, str], broker: Mapping[str, str]) -> None:
-        """The dynamic layers from now on: those of all brokers, and those of this one."""
+        """The dynamic layers from now on, as the metadata holds them: those of all brokers, and those of this one.
+
+        Passwords are decrypted here and nowhere else. One that cannot be is ignored: the file's own holds.
+        """
         self.dynamic_default = dict(default)
-        self.dynamic_broker = dict(broker)
+        self.dynamic_broker = self._decrypted(broker)
         self._compute(strict=False)
+
+    def with_dynamic(self, default: Mapping[str, str], broker: Mapping[str, str]) -> "BrokerConfig":
+        """What this broker's config would be."""
+        config = BrokerConfig(self.static)
+        config.password_encoder = self.password_encoder  # it remembers what it has decrypted
+        config.set_dynamic(default, broker)
+        return config
+
+    def _new_encoder(self) -> PasswordEncoder | None:
+        secret = self.string("password.encoder.secret")
+        if not secret:
+            return None
+        return PasswordEncoder(
+            secret,
+            self.string("password.encoder.old.secret") or None,
+            key_factory=self.string("password.encoder.keyfactory.algorithm") or "",
+            cipher=self.string("password.encoder.cipher.algorithm") or "",
+            key_bits=self.int("password.encoder.key.length"),
+            iterations=self.int("password.encoder.iterations"),
+        )
+
+    def _decrypted(self, stored: Mapping[str, str]) -> dict[str, str]:
+        result = dict(stored)
+        for name in [name for name in stored if is_listener_secret(name)]:
+            try:
+                if self.password_encoder is None:
+                    raise CannotDecode
+                result[name] = self.password_encoder.decode(stored[name])
+            except (CannotDecode, UserError) as problem:
+                why = str(problem) or "password.encoder.secret is another, or is not set"
+                logger.error("event=dynamic-password-not-decoded name=%r reason=%r", name, why)
+                del result[name]
+        return result
 
     def _compute(self, *, strict: builtins.bool) -> None:
         values = {name: self._effective(definition, strict=strict) for name, definition in BROKER.items()}

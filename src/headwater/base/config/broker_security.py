@@ -4,6 +4,7 @@ from typing import Final
 
 from headwater.base.config.definition import ConfigType, Definition, DynamicMode, Importance
 from headwater.base.config.validators import AtLeast, OneOf
+from headwater.base.security.password_encoder import CIPHERS, KEY_FACTORIES
 
 BOOLEAN, STRING, INT, LONG, LIST, PASSWORD = (
     ConfigType.BOOLEAN,
@@ -34,6 +35,12 @@ DEFINITIONS: Final = (
     Definition("sasl.oauthbearer.clock.skew.seconds", INT, 30, "By how much the clocks of the broker and of who makes tokens may differ.", AtLeast(0), importance=LOW),
     Definition("sasl.oauthbearer.sub.claim.name", STRING, "sub", "The claim of a token that names its user.", importance=LOW),
     Definition("sasl.oauthbearer.token.endpoint.url", STRING, None, "Where this broker's own token is, for its login at the others: file:///path."),
+    Definition("password.encoder.secret", PASSWORD, None, "What passwords are encrypted with that `kafka-configs` sets while brokers run (listener.name.<listener>.ssl.keystore.password and others): without it they are refused. The same at all brokers."),
+    Definition("password.encoder.old.secret", PASSWORD, None, "The secret before, while it is changed: what it has encrypted is encrypted again by the new one."),
+    Definition("password.encoder.keyfactory.algorithm", STRING, "PBKDF2WithHmacSHA512", "How the key is made of the secret: PBKDF2WithHmacSHA512, PBKDF2WithHmacSHA256, PBKDF2WithHmacSHA1.", OneOf(*KEY_FACTORIES), importance=LOW),
+    Definition("password.encoder.cipher.algorithm", STRING, "AES/CBC/PKCS5Padding", "How passwords are encrypted: AES/CBC/PKCS5Padding, AES/GCM/NoPadding.", OneOf(*CIPHERS), importance=LOW),
+    Definition("password.encoder.key.length", INT, 128, "The bits of the key: 128, 192 or 256.", importance=LOW),
+    Definition("password.encoder.iterations", INT, 4096, "The rounds by which the key is made of the secret.", AtLeast(1024), importance=LOW),
     Definition("ssl.keystore.location", STRING, None, "The file of the key and certificates: PEM, PKCS#12 or JKS. It is read again when it changes.", None, PER_BROKER),
     Definition("ssl.keystore.type", STRING, "JKS", "PEM, PKCS12 or JKS. PKCS12 and JKS are told apart by looking.", None, PER_BROKER),
     Definition("ssl.keystore.password", PASSWORD, None, "The password of the key store file.", None, PER_BROKER),

@@ -219,12 +219,6 @@ log.message.format.version string read-only medium -
 log.message.timestamp.difference.max.ms long read-only medium 9223372036854775807
 offsets.commit.required.acks short read-only high -1
 group.coordinator.new.enable boolean read-only medium true
-password.encoder.secret password read-only medium -
-password.encoder.old.secret password read-only medium -
-password.encoder.keyfactory.algorithm string read-only low -
-password.encoder.cipher.algorithm string read-only low -
-password.encoder.key.length int read-only low 128
-password.encoder.iterations int read-only low 4096
 quota.producer.default long read-only high -
 quota.consumer.default long read-only high -
 zookeeper.sync.time.ms int read-only low 2000

@@ -10,7 +10,7 @@ import builtins
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from headwater.base.config.definition import Value
+from headwater.base.config.definition import Definition, Value
 from headwater.base.config.listeners import Listener
 from headwater.base.config.table import BROKER
 from headwater.base.config.validators import ConfigValueError
@@ -21,6 +21,30 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "listener.name."
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+
+
+_LABELS_MAX: Final = 16  # more than any property's name has
+
+
+def definition_of(name: str) -> Definition | None:
+    """Of a broker config, also for one listener, or for a mechanism of it. None: nobody knows it.
+
+    Whatever stands between the prefix and a property that there is counts as a listener and a mechanism: a password is
+    one under a mechanism that is not served, too.
+    """
+    if name in BROKER or not name.startswith(PREFIX):
+        return BROKER.get(name)
+    labels = name[len(PREFIX) :].lower().split(".")
+    rests = (".".join(labels[at:]) for at in range(max(0, len(labels) - _LABELS_MAX), len(labels)))
+    return next((BROKER[rest] for rest in rests if rest in BROKER), None)
+
+
+def is_listener_secret(name: str) -> bool:
+    """A password for one listener: the metadata holds it encrypted."""
+    if not name.startswith(PREFIX):
+        return False
+    definition = definition_of(name)
+    return definition is not None and definition.is_sensitive
 
 
 class ListenerConfig:

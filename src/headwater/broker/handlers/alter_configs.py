@@ -25,14 +25,17 @@ def handle(
     context: RequestContext,  # noqa: ARG001
     request: AlterConfigsRequest,
 ) -> Deferred:
-    alterations = [Alteration(r.resource_type, r.resource_name, _Replacement(r)) for r in request.resources]
     return Alterations(
         broker,
-        alterations,
+        alterations_of(request),
         response=AlterConfigsResponse,
         resource_response=AlterConfigsResourceResponse,
         validate_only=request.validate_only,
     ).submit()
+
+
+def alterations_of(request: AlterConfigsRequest) -> list[Alteration]:
+    return [Alteration(r.resource_type, r.resource_name, _Replacement(r)) for r in request.resources]
 
 
 class _Replacement:

@@ -25,14 +25,17 @@ def handle(
     context: RequestContext,  # noqa: ARG001
     request: IncrementalAlterConfigsRequest,
 ) -> Deferred:
-    alterations = [Alteration(r.resource_type, r.resource_name, _Operations(r)) for r in request.resources]
     return Alterations(
         broker,
-        alterations,
+        alterations_of(request),
         response=IncrementalAlterConfigsResponse,
         resource_response=AlterConfigsResourceResponse,
         validate_only=request.validate_only,
     ).submit()
+
+
+def alterations_of(request: IncrementalAlterConfigsRequest) -> list[Alteration]:
+    return [Alteration(r.resource_type, r.resource_name, _Operations(r)) for r in request.resources]
 
 
 class _Operations:

@@ -46,7 +46,9 @@ class PeerSecurity:
         listener = config.inter_broker_listener()
         settings = config.listener(listener.name)
         self.tls: ContextSource | None = None
-        self.credentials: Credentials | None = None
+        self._settings = settings
+        self._mechanism = ""
+        self._known: tuple[str | None, Credentials] | None = None
         if listener.protocol in ("SSL", "SASL_SSL"):
             self.tls = ContextSource(lambda: tls_settings(settings), client_context)
         if listener.protocol.startswith("SASL_"):
@@ -58,11 +60,27 @@ class PeerSecurity:
                     f"the listener {listener.name}, which brokers use, does not take it",
                     "Add it to sasl.enabled.mechanisms",
                 )
-            self.credentials = credentials_from(
-                mechanism,
-                jaas=settings.string("sasl.jaas.config", mechanism),
-                token_url=settings.string("sasl.oauthbearer.token.endpoint.url"),
-            )
+            self._mechanism = mechanism
+            jaas = settings.string("sasl.jaas.config", mechanism)
+            self._known = jaas, self._credentials(jaas)
+
+    @property
+    def credentials(self) -> Credentials | None:
+        """As they are now: a dynamic config may have changed them. What cannot be used leaves the old ones."""
+        if self._known is None:
+            return None
+        jaas = self._settings.string("sasl.jaas.config", self._mechanism)
+        if jaas != self._known[0]:
+            try:
+                self._known = jaas, self._credentials(jaas)
+            except UserError as problem:
+                logger.error("event=login-not-reloaded reason=%r note='the old one goes on'", str(problem))
+                self._known = jaas, self._known[1]
+        return self._known[1]
+
+    def _credentials(self, jaas: str | None) -> Credentials:
+        token_url = self._settings.string("sasl.oauthbearer.token.endpoint.url")
+        return credentials_from(self._mechanism, jaas=jaas, token_url=token_url)
 
     def socket_to(self, loop: "Loop", shared: memoryview, lane: "PeerLane", host: str, port: int) -> "SecurePeerSocket":
         return SecurePeerSocket(loop, shared, lane, host, port, self)

@@ -24,6 +24,12 @@ OURS = {
     "sasl.oauthbearer.allowed.urls",
     "super.users",  # Kafka's authorizer reads these two; its brokers do not know them
     "allow.everyone.if.no.acl.found",
+    "password.encoder.secret",  # of brokers with ZooKeeper
+    "password.encoder.old.secret",
+    "password.encoder.keyfactory.algorithm",
+    "password.encoder.cipher.algorithm",
+    "password.encoder.key.length",
+    "password.encoder.iterations",
     "headwater.audit.topic",
     "headwater.schema.registry.url",
     "headwater.schema.registry.timeout.ms",

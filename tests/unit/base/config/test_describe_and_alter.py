@@ -193,11 +193,47 @@ def set_on_broker(name: str, value: str, *, one_broker: bool = True) -> dict[str
         "listener.name.ssl.keystore.key",
     ],
 )
-def test_a_password_for_a_listener_does_not_get_into_the_metadata(name: str) -> None:
-    with pytest.raises(KafkaError, match="properties file") as caught:
+def test_a_password_for_a_listener_gets_into_the_metadata_encrypted_or_not_at_all(name: str) -> None:
+    with pytest.raises(KafkaError, match=r"password\.encoder\.secret") as caught:
         set_on_broker(name, "canary")
     assert caught.value.code == ErrorCode.INVALID_REQUEST
     assert "canary" not in (caught.value.message or "")
+    config = BrokerConfig({"password.encoder.secret": "s"})
+    operation = ConfigOperation(name, Operation.SET, "canary")
+    stored = altered_broker_configs(config, {}, [operation], one_broker=True)
+    assert "canary" not in stored[name]
+    assert altered_broker_configs(config, stored, [], one_broker=True) == stored
+    config.set_dynamic({}, stored)
+    assert config.dynamic_broker == {name: "canary"}
+    (entry,) = [entry for entry in describe_broker(config) if entry.name == name]
+    assert entry.value is None
+    assert "canary" not in repr(describe_broker(config))
+    with pytest.raises(KafkaError, match="broker id must be specified"):
+        altered_broker_configs(config, {}, [operation], one_broker=False)
+
+
+def test_a_password_that_cannot_be_decoded_leaves_the_one_of_the_file(caplog: pytest.LogCaptureFixture) -> None:
+    name = "listener.name.outside.ssl.keystore.password"
+    operation = ConfigOperation(name, Operation.SET, "canary")
+    stored = altered_broker_configs(BrokerConfig({"password.encoder.secret": "s"}), {}, [operation], one_broker=True)
+    for secrets in ({}, {"password.encoder.secret": "another"}):
+        config = BrokerConfig({name: "of the file", **secrets})
+        config.set_dynamic({}, stored)
+        assert config.listener("outside").string("ssl.keystore.password") == "of the file"
+    assert caplog.text.count("event=dynamic-password-not-decoded") == 2
+    rotated = BrokerConfig({"password.encoder.secret": "new", "password.encoder.old.secret": "s"})
+    rotated.set_dynamic({}, stored)
+    assert rotated.listener("outside").string("ssl.keystore.password") == "canary"
+
+
+def test_certificates_for_listeners_are_longer_than_configs_that_nobody_knows() -> None:
+    config = BrokerConfig({"password.encoder.secret": "s"})
+    chain = ConfigOperation("listener.name.a.ssl.keystore.certificate.chain", Operation.SET, "x" * 100_000)
+    assert altered_broker_configs(config, {}, [chain], one_broker=True)
+    for name, length in (("listener.name.a.nothing", 20_000), ("listener.name.a.ssl.keystore.key", 300_000)):
+        with pytest.raises(KafkaError, match="more than") as refused:
+            altered_broker_configs(config, {}, [ConfigOperation(name, Operation.SET, "x" * length)], one_broker=True)
+        assert refused.value.code == ErrorCode.INVALID_REQUEST
 
 
 def test_what_an_older_store_holds_for_a_listener_can_go_and_does_not_stop_other_changes() -> None:

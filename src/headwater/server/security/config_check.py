@@ -1,0 +1,66 @@
+"""Whether this broker could work with changed settings of its listeners: looked at before they are taken, as Apache
+Kafka does. Key stores and trust stores are read, logins parsed; on the listener of the brokers, a client and a server
+with the new settings shake hands in memory, so that no broker shuts itself out.
+"""
+
+import ssl
+from typing import Final
+
+from headwater.base.config.broker import BrokerConfig
+from headwater.base.config.listener_config import MECHANISMS, ListenerConfig
+from headwater.base.errors import UserError
+from headwater.base.security.jaas import parse_jaas
+from headwater.base.security.tls import client_context, server_context
+from headwater.server.security.listener_security import tls_settings, tls_settings_of
+from headwater.server.security.sasl_servers import check_users
+
+_ROUNDS_MAX: Final = 10  # a handshake takes three
+
+
+def check_config(before: BrokerConfig, after: BrokerConfig) -> None:
+    """Raises UserError. A listener that stays as it is is left alone: its files may be about to change."""
+    between_brokers = after.inter_broker_listener()
+    for listener in after.listeners():
+        settings = after.listener(listener.name)
+        if listener.protocol in ("SSL", "SASL_SSL"):
+            wanted = tls_settings_of(after, listener)
+            if wanted != tls_settings_of(before, listener):
+                server = server_context(wanted)
+                if listener == between_brokers:
+                    _shake_hands(server, client_context(tls_settings(settings)))
+        if listener.protocol.startswith("SASL_") and _logins(settings) != _logins(before.listener(listener.name)):
+            for text in filter(None, _logins(settings)):
+                parse_jaas(text)
+            check_users(settings)
+
+
+def _logins(settings: ListenerConfig) -> list[str | None]:
+    return [settings.string("sasl.jaas.config", mechanism) for mechanism in MECHANISMS]
+
+
+def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> None:
+    """Host names are not compared: brokers have several."""
+    client.check_hostname = False
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    sides = [
+        client.wrap_bio(to_client, to_server, server_side=False),
+        server.wrap_bio(to_server, to_client, server_side=True),
+    ]
+    try:
+        for _ in range(_ROUNDS_MAX):
+            sides = [side for side in sides if not _goes_on(side)]
+            if not sides:
+                return
+    except ssl.SSLError as problem:
+        raise UserError(
+            "Brokers with these settings would not trust each other", f"OpenSSL says {problem.reason or problem}"
+        ) from None
+
+
+def _goes_on(side: ssl.SSLObject) -> bool:
+    """True: it is done."""
+    try:
+        side.do_handshake()
+    except ssl.SSLWantReadError:
+        return False
+    return True
