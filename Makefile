@@ -60,7 +60,7 @@ format: venv
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# Computing beside clients and clusters, then Spark (tests/stages.sh): all run, whatever fails.
+# Clients, clusters and Spark, one after the other, and units and models beside them (tests/stages.sh): all run, whatever fails.
 test: venv
 	@tests/tools.sh
 	@tests/stages.sh $(BIN)/pytest

@@ -38,21 +38,13 @@ LONGEST = (
     "test_connect_on_spark", "test_cluster_exactly_once", "test_demo", "test_use_case_with_spark",
     "test_storm", "test_kills", "test_cuts", "test_zookeeper_failures", "test_transactions_copies", "test_moves",
 )  # fmt: skip
-LONG_FOLDERS = ("sim", "property")  # and then these: few tests to a file, each of them for a second or more
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     _mark_by_needs(items)
     _leave_out_what_is_for_soak(config, items)
-    items.sort(key=_turn)  # stable: the order within a file, and of all other files, is the one that was drawn
-
-
-def _turn(item: pytest.Item) -> int:
-    """A number: what has a smaller one begins earlier."""
-    if item.path.stem in LONGEST:
-        return LONGEST.index(item.path.stem)
-    folder = item.path.relative_to(Path(__file__).parent).parts[0]
-    return len(LONGEST) + (folder not in LONG_FOLDERS)
+    # Stable: the order within a file, and of all other files, is the one that was drawn.
+    items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
 
 
 def _leave_out_what_is_for_soak(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -46,7 +46,7 @@ def test_records_are_deleted_and_followers_are_read_in_a_cluster_without_faults(
 
 
 def test_leaders_come_from_outside_the_in_sync_replicas_where_that_is_allowed() -> None:
-    for seed in range(400):  # one in a hundred has one
+    for seed in range(90, 490):  # one in a hundred has one; so far it is 96
         world = ClusterStorageWorld(seed, only(250, kill=2, cut_from_followers=3))
         world.run(STEPS)
         if world.state.unclean_elections:

@@ -1,6 +1,7 @@
 """Messages with something in every field: one by rule (`example`), and as many as Hypothesis wants (`messages`)."""
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
@@ -61,6 +62,7 @@ def _example(type_: FieldType, version: int) -> Any:
     return {UUID: bytes(range(16)), BOOL: True, FLOAT64: 2.5}.get(type_, 7)
 
 
+@cache  # to make a strategy takes longer than to draw from it
 def messages(cls: type[Any], version: int) -> st.SearchStrategy[Any]:
     known = [field for field in cls.FIELDS if field.in_version(version) and (field.tag or 0) < OUR_TAGS]
     fields = {field.name: _field(field, version) for field in known}
