@@ -21,11 +21,12 @@ from chaos.support.cluster import Cluster
 from chaos.support.history import Batch, History
 from chaos.support.processes import WAIT_S
 from compat.support.members import until
+from compat.support.quick import lasting
 from headwater.records.reader import read_batches
 
 QUIET = {"log_level": 0, "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 200}
 FATAL_FOR_READERS = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION}
-PACE_S = 0.002
+PACE_S = lasting(0.006, 0.002)  # what is written while a test waits is most of what a test of a cluster costs
 
 
 class Client(threading.Thread):

@@ -151,12 +151,16 @@ class ThreadMember(Member):
 
 
 def until(true: Callable[[], Any], what: str | Callable[[], object], timeout_s: float = WAIT_S) -> Any:
-    """Waits until something holds: other processes need their time. What it was when it held."""
-    deadline = time.monotonic() + timeout_s
+    """Waits until something holds: other processes need their time. What it was when it held.
+
+    Asks less often the longer it takes: an answer often takes of the processor that is waited for.
+    """
+    began = time.monotonic()
     while not (found := true()):
-        if time.monotonic() > deadline:
+        waited_s = time.monotonic() - began
+        if waited_s > timeout_s:
             raise AssertionError(f"not within {timeout_s} s: {what() if callable(what) else what}")
-        time.sleep(0.02)
+        time.sleep(min(max(0.02, waited_s / 10), 0.1))
     return found
 
 
