@@ -5,7 +5,7 @@
         print(await delivery)                                                # where it went
 
 Made and used within one loop. It begins with the first call, so it may be made before the loop runs.
-Records of one topic are appended in the order of the calls to `send`, whatever these have to wait for.
+Records of one topic are appended in the order of the calls to `send` and `send_arrow`, whatever these have to wait for.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from time import time_ns
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from headwater.base.errors import UserError
 from headwater.base.ids import TopicPartition
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
     from headwater.client.producer.arrow import TableDelivery
     from headwater.client.producer.encoding import Encodings
+
+T = TypeVar("T")
 
 
 class AsyncProducer:
@@ -114,15 +116,19 @@ class AsyncProducer:
             await place.first()
             while True:
                 found = await self._queues(engine, topic)
-                try:
-                    delivery = without_waiting(partial(put, found), place.answers)
-                except LookupDeferred as needed:
-                    place.answers[needed.key] = outcome = await self._lookups.outcome(needed)
-                    self._waiting.tell(topic, needed.key, outcome)
-                    continue
+                delivery = await self._answered(topic, place, partial(put, found))
                 if delivery is not None:
                     return delivery
                 await self._room(engine, self._waiting.behind(topic))
+
+    async def _answered(self, topic: str, place: Place, call: Callable[[], T]) -> T:
+        """What the first of a line serializes: what has to be asked for is asked for by a thread."""
+        while True:
+            try:
+                return without_waiting(call, place.answers)
+            except LookupDeferred as needed:
+                place.answers[needed.key] = outcome = await self._lookups.outcome(needed)
+                self._waiting.tell(topic, needed.key, outcome)
 
     async def _queues(self, engine: AioEngine, topic: str) -> TopicQueues:
         found = self._topics.get(topic)
@@ -149,7 +155,9 @@ class AsyncProducer:
         partition: str | int | None = None,
         encode: "Encodings | None" = None,
     ) -> "TableDelivery":
-        """As `Producer.send_arrow`."""
+        """As `Producer.send_arrow`. Its rows stand behind what was sent to the topic before, and before what is sent
+        later.
+        """
         from headwater.client.producer.arrow import TableDelivery, TableSource
 
         source = TableSource(
@@ -162,18 +170,21 @@ class AsyncProducer:
             partition=partition,
             encode=encode,
         )
-        await self._lookups.answered(source.try_encoders)
         engine = self._begin()
         core = self._core
         core.check()
-        queues = await engine.run(core.topic(topic))
         delivery = TableDelivery(topic, self)
-        for sections in source.sections(queues):
-            if core.transactions is not None:
-                core.transactions.check_send()
-            await engine.run(core.room_for(source.slice_bytes))
-            delivery.add(core.accumulator.add_sections(queues, sections))
-            engine.submit(core.sender.wake)
+        with self._waiting.place(topic) as place:  # to its last slice: nothing comes between them
+            await self._queues(engine, topic)
+            await place.first()
+            await self._answered(topic, place, source.try_encoders)
+            queues = await self._queues(engine, topic)
+            for sections in source.sections(queues):
+                if core.transactions is not None:
+                    core.transactions.check_send()
+                await engine.run(core.room_for(source.slice_bytes))
+                delivery.add(core.accumulator.add_sections(queues, sections))
+                engine.submit(core.sender.wake)
         return delivery
 
     async def flush(self, timeout: float | None = None) -> None:

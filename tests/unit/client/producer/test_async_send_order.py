@@ -1,11 +1,13 @@
 """AsyncProducer: records of a topic are appended in the order of the calls, whatever these have to wait for."""
 
 import asyncio
+import dataclasses
 import threading
 from collections.abc import Coroutine
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from headwater.base.errors import UserError
@@ -39,6 +41,14 @@ class Registry:
         pass
 
 
+@dataclasses.dataclass
+class Queues:
+    """A topic of one partition."""
+
+    name: str
+    count: int = 1
+
+
 class Engine:
     async def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         return await coroutine
@@ -54,14 +64,28 @@ class Core:
         self.records: list[Any] = []
         self.plain = False
         self.sender = SimpleNamespace(wake=lambda: None, lingering_until=1.0)
-        self.accumulator = SimpleNamespace(closed=False)
+        self.transactions = None
+        self.accumulator = SimpleNamespace(closed=False, add_sections=self.add_sections)
         self.has_room = asyncio.Event()
         self.room_error: Exception | None = None
         self._client, self._topics, self._room_for = client, topics, room_for
 
     async def topic(self, name: str) -> Any:
         await asyncio.sleep(0)
-        return self._topics.setdefault(name, name)
+        return self._topics.setdefault(name, Queues(name))
+
+    def check(self) -> None:
+        pass
+
+    async def room_for(self, size_bytes: int) -> None:
+        assert size_bytes > 0
+        if len(self.records) >= self._room_for:
+            await self.room()
+
+    def add_sections(self, queues: Any, sections: list[Any]) -> list[Any]:
+        assert queues.name in self._topics
+        self.records.append(f"{sum(each.record_count for each in sections)} rows")
+        return []
 
     async def room(self) -> None:
         await self.has_room.wait()
@@ -70,7 +94,7 @@ class Core:
         self._room_for += 1_000
 
     def put(self, queues: Any, value: Any, *_: object) -> Any:
-        assert queues in self._topics
+        assert queues.name in self._topics
         if value != "no schema":
             self._client.latest("s")
         if len(self.records) >= self._room_for:
@@ -160,6 +184,96 @@ def test_sends_that_wait_for_memory_keep_their_order_or_fail_together(error: Use
         found = await asyncio.wait_for(sends, 60)
         assert core.records == ([0, 1] if error else [0, 1, 2, 3, 4])
         assert found == [0, 1, *([error] * 3 if error else [2, 3, 4])]
+
+    asyncio.run(play())
+
+
+ROWS = pa.table({"value": [b"x", b"y", b"z"]})
+
+
+def test_a_table_stands_behind_sends_that_wait_and_before_those_that_come_later() -> None:
+    async def play() -> None:
+        registry = Registry()
+        sending, core = producer(registry)
+        first = asyncio.ensure_future(sending.send(TOPIC, 0))
+        await begun(registry)
+        table = asyncio.ensure_future(sending.send_arrow(ROWS, TOPIC))  # needs no schema
+        await asyncio.sleep(0)
+        late = asyncio.ensure_future(sending.send(TOPIC, "no schema"))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert core.records == []
+        registry.released.set()
+        await asyncio.wait_for(asyncio.gather(first, table, late), 60)
+        assert core.records == [0, "3 rows", "no schema"]
+        assert sending._waiting.lines == {}
+
+    asyncio.run(play())
+
+
+def test_sends_stand_behind_a_table_that_waits_for_its_schema_and_its_error_is_theirs() -> None:
+    async def play() -> None:
+        registry = Registry(failure=UserError("the registry is down"))
+        sending, core = producer(registry)
+        client = core._client
+
+        def encode(column: Any) -> Any:
+            client.latest("s")
+            return column
+
+        table = asyncio.ensure_future(sending.send_arrow(ROWS, TOPIC, encode={"value": encode}))
+        await begun(registry)
+        behind = [asyncio.ensure_future(sending.send(TOPIC, each)) for each in ("no schema", 1)]
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert core.records == []
+        registry.released.set()
+        found = await asyncio.wait_for(asyncio.gather(table, *behind, return_exceptions=True), 60)
+        assert [str(each) for each in found] == ["the registry is down", "no schema", "the registry is down"]
+        assert len(registry.asked) == 1
+        registry.failure = None
+        await sending.send_arrow(ROWS, TOPIC, encode={"value": encode})
+        assert core.records == ["no schema", "3 rows"]
+
+    asyncio.run(play())
+
+
+def test_a_send_does_not_come_between_the_slices_of_a_table() -> None:
+    async def play() -> None:
+        registry = Registry()
+        registry.released.set()
+        sending, core = producer(registry, room_for=1)
+        sending._settings = dataclasses.replace(sending._settings, buffer_bytes=4)  # a slice is one row
+        table = asyncio.ensure_future(sending.send_arrow(ROWS, TOPIC))
+        while not core.records:
+            await asyncio.sleep(0)
+        late = asyncio.ensure_future(sending.send(TOPIC, "no schema"))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        core.has_room.set()
+        await asyncio.wait_for(asyncio.gather(table, late), 60)
+        assert core.records == ["1 rows", "1 rows", "1 rows", "no schema"]
+
+    asyncio.run(play())
+
+
+def test_a_table_that_is_cancelled_gives_its_place_away() -> None:
+    async def play() -> None:
+        registry = Registry()
+        registry.released.set()
+        sending, core = producer(registry, room_for=0)
+        table = asyncio.ensure_future(sending.send_arrow(ROWS, TOPIC))
+        while TOPIC not in sending._waiting.lines:
+            await asyncio.sleep(0)
+        late = asyncio.ensure_future(sending.send(TOPIC, "no schema"))
+        await asyncio.sleep(0)
+        table.cancel()
+        core.has_room.set()
+        await asyncio.wait([table])
+        await asyncio.wait_for(late, 60)
+        assert table.cancelled()
+        assert core.records == ["no schema"]
+        assert sending._waiting.lines == {}
 
     asyncio.run(play())
 
