@@ -86,7 +86,7 @@ sanitize: venv
 # found lies in build/fuzz as crash-*, and is run again by its name in place of the corpus (tests/hostile/fuzz). Gets atheris, for this alone.
 fuzz: venv
 	@test -d build/fuzz/atheris || $(BIN)/pip install --quiet --disable-pip-version-check --target build/fuzz/atheris 'atheris>=3'
-	@for target in records columns compiled requests; do \
+	@for target in records columns schemas compiled requests; do \
 	    echo "fuzzing $$target"; \
 	    (cd build/fuzz && PYTHONPATH=$(CURDIR)/build/fuzz/atheris:$(CURDIR)/tests $(CURDIR)/$(BIN)/python -m hostile.fuzz $$target corpus/$$target \
 	        -max_total_time=$(or $(SECONDS),300) -timeout=60 -rss_limit_mb=2000 -print_final_stats=1) || exit 1; \

@@ -1,5 +1,5 @@
-"""F25: what `make fuzz` looks for at length, for a moment: the handlers, the compiled paths, the reader of records and
-the decoders of schemas on damaged bytes.
+"""F25: what `make fuzz` looks for at length, for a moment: the handlers, the compiled paths, the reader of records, the
+decoders by schemas and the parsers of schemas on damaged bytes.
 
 Frames stand in buffers that end where they end: under `make sanitize`, whatever is read or written past them ends the
 run.
@@ -17,9 +17,10 @@ from compat.support.quick import lasting
 from headwater.records.batch import HEADER_BYTES
 from headwater.records.builder import build_batch
 from headwater.records.reader import Record
+from headwater.schemas import SchemaType
 from headwater.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from headwater.wire.registry import request_class
-from hostile.support import column_targets
+from hostile.support import column_targets, schema_targets
 from hostile.support.frames import LIES, Known, Maker, damaged, served, whole
 from hostile.support.targets import COMPILED, Targets, seed_for
 from hostile.support.watched import Watched, watched
@@ -114,3 +115,24 @@ def test_the_seeds_of_columns_are_valid() -> None:
 def test_columns(seed: bytes, where: list[tuple[int, bytes, bool]], cut: int) -> None:
     data = changed(seed, where, 1)
     column_targets.columns(data[: len(data) - cut] if cut % 2 else data)
+
+
+def test_the_seeds_of_schemas_are_valid() -> None:
+    for seed in schema_targets.seeds():
+        schema_targets.schemas(seed)
+    assert all(not each.problem for each in schema_targets.others()[SchemaType.PROTOBUF])
+
+
+@many(150)
+@given(st.sampled_from(schema_targets.seeds()), WHERE, st.integers(0, 80))
+def test_schemas(seed: bytes, where: list[tuple[int, bytes, bool]], cut: int) -> None:
+    data = changed(seed, where, 1)
+    schema_targets.schemas(data[: len(data) - cut] if cut % 2 else data)
+
+
+@many(150)
+@given(st.sampled_from(schema_targets.seeds()), st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=3))
+def test_schemas_with_something_in_the_wrong_place(seed: bytes, where: list[tuple[int, int]]) -> None:
+    for place, choice in where:
+        seed = schema_targets.confused(seed, place, choice)
+    schema_targets.schemas(seed)

@@ -16,6 +16,10 @@ _HALF_CHARACTER: Final = re.compile(r"\\u[dD][89a-fA-F]")
 def limit_text(text: str) -> None:
     if len(text) > TEXT_LENGTH_MAX:
         raise SchemaError(f"the schema has {len(text):,} characters, {TEXT_LENGTH_MAX:,} are allowed")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise SchemaError(f"the schema has half of a character (a lone surrogate) at {error.start}") from None
 
 
 def limit_depth(text: str) -> None:

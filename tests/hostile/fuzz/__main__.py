@@ -1,5 +1,5 @@
-"""`make fuzz`: the targets of hostile/support/targets.py and column_targets.py under atheris, which follows what code
-the bytes reach.
+"""`make fuzz`: the targets of hostile/support/targets.py, column_targets.py and schema_targets.py under atheris, which
+follows what code the bytes reach.
 
     python -m hostile.fuzz requests build/fuzz/corpus/requests -max_total_time=600
 
@@ -17,7 +17,7 @@ import atheris
 
 with atheris.instrument_imports(include=["headwater"]):
     from headwater.broker.registry import APIS
-    from hostile.support import column_targets
+    from hostile.support import column_targets, schema_targets
     from hostile.support.frames import Known, Maker, served, whole
     from hostile.support.targets import COMPILED, JAAS_SEEDS, SASL_SEEDS, Targets, seed_for
     from hostile.support.watched import watched
@@ -31,13 +31,17 @@ from headwater.wire.messages.metadata import MetadataRequest, MetadataRequestTop
 from headwater.wire.registry import request_class
 
 TOPICS = ["orders", "users"]
+WITHOUT_BROKER = {
+    "columns": (column_targets.columns, column_targets.seeds),
+    "schemas": (schema_targets.schemas, schema_targets.seeds),
+}
 
 
 def write_seeds(target: str, directory: Path, topic_ids: list[bytes]) -> None:
     """A valid example of each kind, to begin with."""
     directory.mkdir(parents=True, exist_ok=True)
-    if target == "columns":
-        for number, seed in enumerate(column_targets.seeds()):
+    if target in WITHOUT_BROKER:
+        for number, seed in enumerate(WITHOUT_BROKER[target][1]()):
             (directory / f"seed-{number}").write_bytes(seed)
         return
     if target == "records":
@@ -60,10 +64,10 @@ def write_seeds(target: str, directory: Path, topic_ids: list[bytes]) -> None:
 
 def main() -> None:
     target, corpus, *options = sys.argv[1:]
-    if target == "columns":  # which needs no broker
+    if target in WITHOUT_BROKER:
         if not Path(corpus).is_file():
             write_seeds(target, Path(corpus), [])
-        atheris.Setup([sys.argv[0], corpus, *options], column_targets.columns)
+        atheris.Setup([sys.argv[0], corpus, *options], WITHOUT_BROKER[target][0])
         atheris.Fuzz()
         return
     with tempfile.TemporaryDirectory() as directory, watched(Path(directory), num_partitions=2) as broker:

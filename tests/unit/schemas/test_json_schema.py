@@ -285,6 +285,7 @@ def test_references_between_schemas() -> None:
         ({"multipleOf": 0}, "multipleOf"),
         ({"allOf": []}, "allOf"),
         ({"items": 3}, "items"),
+        ({"items": [], "prefixItems": [{}]}, "where there are prefixItems"),
         ({"enum": 3}, "enum"),
         ({"$ref": "#/definitions/nope"}, "points to nothing"),
         ({"$ref": "#/type", "type": "string"}, "not a schema"),
@@ -348,6 +349,7 @@ def test_addresses_are_joined(base: str, reference: str, expected: str) -> None:
         '{"anyOf":[{"type":"string"}],"not":{"$ref":"#/anyOf/1"}}',
         '{"anyOf":[{"type":"string"}],"not":{"$ref":"#/anyOf/\u00b2"}}',
         '{"title":"\\ud800"}',
+        '{"patternProperties":{"a":true},"properties":{"\ud800":true}}',
     ],
 )
 def test_what_is_refused_rather_than_kept_or_fallen_over(text: str) -> None:

@@ -140,3 +140,20 @@ def test_options_and_entries_of_maps_stand_where_protoc_puts_them() -> None:
     file = descriptor_pb2.FileDescriptorProto.FromString(data)
     assert [each.name for each in file.message_type[0].nested_type] == ["A", "OfEntry", "B"]
     assert data == file.SerializeToString(deterministic=True)
+
+
+def test_a_default_that_is_no_value_and_a_group_apart_from_its_message_are_refused() -> None:
+    """Found by `make fuzz`: their text could not be read again, or meant something else."""
+    file = descriptor_pb2.FileDescriptorProto(name="m.proto", message_type=[{"name": "M"}])  # type: ignore[list-item]
+    field = file.message_type[0].field.add(name="a", number=1, label=1, type=2, default_value=".5x")
+    with pytest.raises(SchemaError, match="is not a default value"):
+        parse(SchemaType.PROTOBUF, base64.b64encode(file.SerializeToString()).decode())
+    field.default_value = "-1.5e+10"
+    parse(SchemaType.PROTOBUF, base64.b64encode(file.SerializeToString()).decode())
+    field.ClearField("default_value")
+    file.message_type[0].nested_type.add(name="Part")
+    field.type, field.type_name = descriptor_pb2.FieldDescriptorProto.TYPE_GROUP, ".M.Part"
+    with pytest.raises(SchemaError, match="the group a is not that of a message beside it"):
+        parse(SchemaType.PROTOBUF, base64.b64encode(file.SerializeToString()).decode())
+    field.name = "part"
+    parse(SchemaType.PROTOBUF, base64.b64encode(file.SerializeToString()).decode())

@@ -86,6 +86,8 @@ def _check_schemas(node: dict[str, Any], path: str) -> None:
             raise _error(path, f"{key} is a schema, not {str(node[key])[:100]!r}")
     if "items" in node and not isinstance(node["items"], dict | bool | list):
         raise _error(path, f"items is a schema or a list of schemas, not {str(node['items'])[:100]!r}")
+    if "prefixItems" in node and isinstance(node.get("items"), list):
+        raise _error(path, "items is a schema where there are prefixItems, not a list of schemas")
     for key in _SCHEMA_LISTS:
         if key in node and (not isinstance(node[key], list) or not node[key]):
             raise _error(path, f"{key} is a list of at least one schema, not {str(node[key])[:100]!r}")

@@ -33,6 +33,7 @@ _TYPE_NAMES: Final = {number: name for name, number in TYPES.items()}
 _LABELS: Final[dict[int, Label]] = {1: "optional", 2: "required", 3: "repeated"}
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DOTTED: Final = re.compile(r"\.?[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
+_DEFAULT: Final = re.compile(r"-?(?:[A-Za-z_][A-Za-z0-9_]*|[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)")
 _INT32_MAX: Final = (1 << 31) - 1
 
 
@@ -128,8 +129,10 @@ def _field_options(fields: Fields, kind: str) -> list[Option]:
         if kind in ("string", "bytes"):
             data = unescape(f'"{text}"') if kind == "bytes" else text.encode()
             found.append(Option("default", Value("string", text, data)))
+        elif _DEFAULT.fullmatch(text):
+            found.append(Option("default", Value("identifier", text)))
         else:
-            found.append(Option("default", Value("identifier", text if re.fullmatch(r"[\w.+-]+", text) else "0")))
+            raise SchemaError(f"not a descriptor of a .proto file: {text[:50]!r} is not a default value")
     if fields.has(10) and fields.text(10) != _json_name(fields.text(1)):
         found.append(Option("json_name", Value("string", fields.text(10), fields.data(10))))
     return found + options.read_options(fields.message(8))

@@ -215,6 +215,16 @@ def _check_enum(enum: Enum) -> None:
         )
 
 
+def _check_group(field: Field, scope: str) -> None:
+    """Text says both at once: the field has the name of its message, in small letters, and stands where that does. A
+    descriptor can say something else.
+    """
+    name = field.target.name if isinstance(field.target, Message) else ""
+    place = f"{scope}.{name}" if scope else name
+    if field.target is None or field.target.full_name != place or name.lower() != field.name:
+        raise SchemaError(f"not a .proto file that stands: the group {field.name} is not that of a message beside it")
+
+
 def _allows_alias(option: Option) -> bool:
     if option.wire is not None:  # of a descriptor: its names come later
         number, values = option.wire
@@ -228,6 +238,8 @@ def _resolve_field(field: Field, scope: str, names: Names) -> None:
     name = field.map_value if field.type in ("map", "group") else field.type
     if name not in SCALARS:
         field.target = _find(name, scope, names, f"{scope}.{field.name}")
+    if field.type == "group":
+        _check_group(field, scope)
     if field.extendee:
         extended = _find(field.extendee, scope, names, f"what {field.name} extends")
         field.extended = extended if isinstance(extended, Message) else None
