@@ -1,5 +1,5 @@
-"""`metrics.port`: a GET of /metrics (Prometheus text) or /status (JSON), and nothing else. One request per
-connection.
+"""`metrics.port` and `metrics.listener`: a GET of /metrics (Prometheus text) or /status (JSON), and nothing else. One
+request per connection. The second has a guard: TLS and a login, whose slow steps helper threads take.
 """
 
 import json
@@ -10,23 +10,30 @@ from typing import TYPE_CHECKING, Final
 
 from headwater.server.exposition import prometheus_text, status
 from headwater.server.listener import pause_accepting
+from headwater.server.security.handshakes import Step
 
 if TYPE_CHECKING:
+    from headwater.base.security.tls_socket import TlsSocket
     from headwater.server.loop import Loop
     from headwater.server.node import Node
+    from headwater.server.security.handshakes import Handshakes
+    from headwater.server.security.metrics_guard import MetricsGuard, Presented
 
 _REQUEST_BYTES_MAX: Final = 8192
 _PATIENCE_MS: Final = 5000
 _CONNECTIONS_MAX: Final = 32
+_PER_ADDRESS_MAX: Final = 8  # where others come in: nobody takes all of them
 
 
 class MetricsEndpoint:
     """Owned by the loop."""
 
-    def __init__(self, node: "Node", host: str, port: int) -> None:
+    def __init__(self, node: "Node", host: str, port: int, guard: "MetricsGuard | None" = None) -> None:
         self._node = node
+        self._guard = guard
         self._loop: Loop = node.loop
-        self._listener = socket.create_server((host, port), backlog=16)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._listener = socket.create_server((host, port), family=family, backlog=16)
         self._listener.setblocking(False)
         self._open: set[_Exchange] = set()
         self.port: int = self._listener.getsockname()[1]
@@ -40,16 +47,23 @@ class MetricsEndpoint:
 
     def _accept(self, _events: int) -> None:
         try:
-            sock, _ = self._listener.accept()
+            sock, address = self._listener.accept()
         except (BlockingIOError, ConnectionError):
             return
         except OSError:  # no descriptor is left
             pause_accepting(self._loop, self._listener)
             return
-        if len(self._open) >= _CONNECTIONS_MAX:
+        of_address = sum(exchange.host == address[0] for exchange in self._open)
+        if len(self._open) >= _CONNECTIONS_MAX or (self._guard is not None and of_address >= _PER_ADDRESS_MAX):
             sock.close()
             return
-        self._open.add(_Exchange(self._loop, sock, self._answer, self._open.discard))
+        if self._guard is None:
+            self._open.add(_Exchange(self._loop, sock, address[0], self._answer, self._open.discard))
+            return
+        handshakes = self._node.server.handshakes
+        self._open.add(
+            _GuardedExchange(self._loop, sock, address[0], self._answer, self._open.discard, self._guard, handshakes)
+        )
 
     def _answer(self, path: str) -> bytes:
         if path == "/metrics":
@@ -61,9 +75,9 @@ class MetricsEndpoint:
         return _http("200 OK", kind, body)
 
 
-def _http(state: str, kind: str, text: str) -> bytes:
+def _http(state: str, kind: str, text: str, more: str = "") -> bytes:
     body = text.encode()
-    head = f"HTTP/1.1 {state}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    head = f"HTTP/1.1 {state}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n{more}Connection: close\r\n\r\n"
     return head.encode() + body
 
 
@@ -73,17 +87,21 @@ class _Exchange:
     def __init__(
         self,
         loop: "Loop",
-        sock: socket.socket,
+        sock: "socket.socket | TlsSocket",
+        host: str,
         answer: Callable[[str], bytes],
         forget: Callable[["_Exchange"], None],
     ) -> None:
+        self.host = host
         self._loop = loop
         self._socket = sock
         self._answer = answer
         self._forget = forget
         self._request = b""
         self._left = memoryview(b"")
-        sock.setblocking(False)
+        self._is_closed = False
+        if isinstance(sock, socket.socket):
+            sock.setblocking(False)
         self._timer = loop.call_later(_PATIENCE_MS, self.close)
         loop.register(sock.fileno(), select.EPOLLIN, self._on_events, self.close)
 
@@ -99,16 +117,27 @@ class _Exchange:
             self.close()
 
     def _receive(self) -> None:
-        piece = self._socket.recv(4096)
-        self._request += piece
-        if not piece or len(self._request) > _REQUEST_BYTES_MAX:
-            self.close()
-        elif b"\r\n\r\n" in self._request:
-            line = self._request.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
-            is_get = len(line) == 3 and line[0] == "GET"
-            reply = self._answer(line[1].split("?")[0]) if is_get else _http("405 Method Not Allowed", "text/plain", "")
-            self._left = memoryview(reply)
-            self._loop.modify(self._socket.fileno(), select.EPOLLOUT)
+        """Until there is nothing more: what OpenSSL holds, no event tells of."""
+        buffer = memoryview(bytearray(4096))
+        while not self._is_closed and b"\r\n\r\n" not in self._request:
+            count = self._socket.recv_into(buffer)
+            self._request += buffer[:count]
+            if not count or len(self._request) > _REQUEST_BYTES_MAX:
+                self.close()
+        if not self._is_closed:
+            self._requested()
+
+    def _requested(self) -> None:
+        """The request is complete."""
+        line = self._request.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
+        is_get = len(line) == 3 and line[0] == "GET"
+        self._reply(
+            self._answer(line[1].split("?")[0]) if is_get else _http("405 Method Not Allowed", "text/plain", "")
+        )
+
+    def _reply(self, reply: bytes) -> None:
+        self._left = memoryview(reply)
+        self._loop.modify(self._socket.fileno(), select.EPOLLOUT)
 
     def _send(self) -> None:
         self._left = self._left[self._socket.send(self._left) :]
@@ -116,8 +145,112 @@ class _Exchange:
             self.close()
 
     def close(self) -> None:
-        if self._socket.fileno() != -1:
+        if not self._is_closed:
+            self._is_closed = True
             self._timer.cancel()
             self._loop.unregister(self._socket.fileno())
             self._socket.close()
             self._forget(self)
+
+
+class _GuardedExchange(_Exchange):
+    """Behind TLS, where the listener has it, and behind a login, where it asks for one."""
+
+    def __init__(
+        self,
+        loop: "Loop",
+        sock: socket.socket,
+        host: str,
+        answer: Callable[[str], bytes],
+        forget: Callable[["_Exchange"], None],
+        guard: "MetricsGuard",
+        handshakes: "Handshakes",
+    ) -> None:
+        self._guard = guard
+        self._handshakes = handshakes
+        self._step: Step | None = None  # that waits for its turn, or is under way
+        self._is_lent = False
+        self._tls = guard.secured(sock)
+        self._is_shaking = self._tls is not None
+        super().__init__(loop, self._tls or sock, host, answer, forget)
+
+    def _on_events(self, events: int) -> None:
+        if self._step is not None:
+            return
+        if self._is_shaking:
+            assert self._tls is not None
+            self._submit(self._tls.step, self._shaken)
+        else:
+            super()._on_events(events)
+
+    def _submit(self, take: Callable[[], bool], done: Callable[[bool, Exception | None], None]) -> None:
+        """To a helper thread. Meanwhile the socket is looked at by nobody else."""
+
+        def lend() -> None:
+            self._is_lent = True
+            if self._is_shaking and self._tls is not None:
+                self._tls.lend()
+
+        def taken(is_so: bool, problem: Exception | None) -> None:
+            self._step, self._is_lent = None, False
+            if self._is_shaking and self._tls is not None and self._tls.is_lent:
+                self._tls.give_back()
+            if not self._is_closed:
+                done(is_so, problem)
+
+        self._loop.modify(self._socket.fileno(), select.EPOLLONESHOT)
+        self._step = Step(lend, take, taken)
+        self._handshakes.submit(self.host, self._step)
+
+    def _shaken(self, is_over: bool, problem: Exception | None) -> None:
+        assert self._tls is not None
+        if problem is not None:
+            self.close()
+            return
+        self._is_shaking = not is_over
+        is_writing = self._tls.is_writing and not is_over
+        self._loop.modify(self._socket.fileno(), select.EPOLLOUT if is_writing else select.EPOLLIN)
+        if is_over:
+            super()._on_events(0)
+
+    def _requested(self) -> None:
+        guard = self._guard
+        if not guard.has_login:
+            super()._requested()
+            return
+        shown = guard.presented(self._request)
+        if shown is None:
+            self._refuse(None)
+        elif guard.is_known(shown):
+            self._welcome(shown)
+        else:
+            self._submit(guard.check(shown), lambda is_right, _problem: self._checked(shown, is_right))
+
+    def _checked(self, shown: "Presented", is_right: bool) -> None:
+        if is_right:
+            self._guard.remember(shown)
+            self._welcome(shown)
+        else:
+            self._refuse(shown)
+
+    def _welcome(self, shown: "Presented") -> None:
+        if self._guard.may_read(self.host, shown):
+            super()._requested()
+        else:
+            self._reply(_http("403 Forbidden", "text/plain", "DESCRIBE on the cluster is needed\n"))
+
+    def _refuse(self, shown: "Presented | None") -> None:
+        """Who showed nothing is asked at once; who showed something wrong waits."""
+        reply = _http("401 Unauthorized", "text/plain", "", 'WWW-Authenticate: Basic realm="headwater"\r\n')
+        if shown is None:
+            self._reply(reply)
+            return
+        self._guard.failed(self.host, shown)
+        self._loop.modify(self._socket.fileno(), select.EPOLLONESHOT)
+        self._loop.call_later(self._guard.delay_ms(), lambda: None if self._is_closed else self._reply(reply))
+
+    def close(self) -> None:
+        if not self._is_closed and self._step is not None and not self._is_lent:
+            self._handshakes.withdraw(self.host, self._step)
+            self._step = None
+        super().close()

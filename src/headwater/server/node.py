@@ -53,6 +53,7 @@ class Node:
         self.disk = OsDisk(self.loop.post)
         self.endpoints: list[Endpoint] = []
         self.metrics: MetricsEndpoint | None = None
+        self.metrics_door: MetricsEndpoint | None = None  # for other machines
         self.exit_code = 0
         self._assembly: Assembly | None = None
         self._server: Server | None = None
@@ -104,6 +105,7 @@ class Node:
             encode_passwords_again(self.broker)
         self.server.accept_all()
         self._open_metrics(self.config.int("metrics.port"))
+        self._open_metrics_door(self.config.string("metrics.listener"))
 
         # What is alive now stays: the collector need not walk over it again, and a young generation of a few thousand
         # objects is looked at rarely. Both keep its pauses out of the request path.
@@ -243,8 +245,9 @@ class Node:
 
     def close(self) -> None:
         """A clean shutdown: no new work, everything flushed, the marker written."""
-        if self.metrics is not None:
-            self.metrics.close()
+        for endpoint in (self.metrics, self.metrics_door):
+            if endpoint is not None:
+                endpoint.close()
         if self._has_joined and self._assembly is not None and self._assembly.membership is not None:
             self._leave(self._assembly)
         if self._server is not None:
@@ -290,6 +293,19 @@ class Node:
                 problem.strerror or str(problem),
                 "stop what uses the port, or choose another: metrics.port=0 takes a free one",
             ) from problem
+
+    def _open_metrics_door(self, address: str | None) -> None:
+        if not address:
+            return
+        from headwater.server.security.metrics_guard import MetricsGuard, metrics_address  # not for who needs none
+
+        listener = metrics_address(address)
+        guard = MetricsGuard(self.broker, listener)
+        try:
+            self.metrics_door = MetricsEndpoint(self, listener.host, listener.port, guard)
+        except OSError as problem:
+            raise UserError(f"Cannot serve metrics on {address}", problem.strerror or str(problem)) from problem
+        logger.info("event=metrics-served listener=%s port=%d", listener, self.metrics_door.port)
 
     def _security_of(self, listener: Listener) -> "ListenerSecurity | None":
         if listener.protocol == "PLAINTEXT":

@@ -18,6 +18,8 @@ TOPIC_ROWS = {row[1]: row for row in ROWS if row[0] == "T"}
 
 OURS = {
     "metrics.port",
+    "metrics.listener",
+    "metrics.authentication.method",
     "log.format",
     "controller.quick.failover.enable",
     "sasl.plain.allow.plaintext",

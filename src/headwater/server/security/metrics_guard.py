@@ -1,0 +1,176 @@
+"""Who may read the metrics from other machines: TLS and the login of `metrics.listener`.
+
+The settings of TLS are the broker's own, or `listener.name.metrics.ssl.*`. Users are those of the cluster: SCRAM
+credentials of the metadata, and the users that `sasl.jaas.config` lists for PLAIN. A password is checked against them by
+a helper thread, since that is slow on purpose; one that was right is known until the user's credentials change. Where
+rights are checked, the user needs DESCRIBE on the cluster. Owned by the broker's loop.
+"""
+
+import base64
+import binascii
+import hmac
+import logging
+import os
+import socket
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import urlsplit
+
+from headwater.base.acls import CLUSTER_NAME, Operation, ResourceType
+from headwater.base.config.listeners import Listener
+from headwater.base.errors import UserError
+from headwater.base.security import scram
+from headwater.base.security.tls import ContextSource, server_context
+from headwater.base.security.tls_socket import TlsSocket
+from headwater.server.line_limit import LineLimit
+from headwater.server.security.listener_security import tls_settings_of
+from headwater.server.security.sasl_servers import plain_users
+
+if TYPE_CHECKING:
+    from headwater.broker.broker import Broker
+
+NAME: Final = "METRICS"
+_KNOWN_MAX: Final = 100  # users whose password was right
+_HEADER_MAX: Final = 4096
+_SECRET: Final = os.urandom(32)
+_LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
+
+logger = logging.getLogger("headwater.security")
+
+
+class Presented(NamedTuple):
+    user: str
+    password: str
+
+    def __repr__(self) -> str:
+        return f"Presented({self.user!r})"
+
+
+def metrics_address(text: str) -> Listener:
+    """Of `metrics.listener`: https://host:port or http://host:port. Raises UserError."""
+    try:
+        url = urlsplit(text.strip())
+        port = url.port
+    except ValueError:
+        url, port = urlsplit(""), None
+    if url.scheme not in ("http", "https") or port is None or url.path not in ("", "/") or url.username is not None:
+        raise UserError(
+            "Bad value for metrics.listener", "it is no address of HTTP", "Write it as https://0.0.0.0:9404"
+        )
+    return Listener(NAME, url.hostname or "", port, "SASL_SSL" if url.scheme == "https" else "SASL_PLAINTEXT")
+
+
+class MetricsGuard:
+    def __init__(self, broker: "Broker", listener: Listener) -> None:
+        """Raises UserError."""
+        config = broker.config
+        methods = [each.strip().upper() for each in config.list("metrics.authentication.method")]
+        if methods not in (["NONE"], ["BASIC"]):
+            raise UserError(
+                f"Bad value for metrics.authentication.method: {','.join(methods)}", hint="Use NONE or BASIC"
+            )
+        self._broker = broker
+        self._settings = config.listener(NAME)
+        self._known: dict[str, tuple[bytes, object]] = {}
+        self._lines = LineLimit()
+        self.has_login = methods == ["BASIC"]
+        self.tls: ContextSource | None = None
+        if listener.protocol == "SASL_SSL":
+            self.tls = ContextSource(lambda: tls_settings_of(config, listener), server_context)
+        is_loopback = listener.host.lower() in _LOOPBACK
+        if self.has_login and self.tls is None and not is_loopback:
+            raise UserError(
+                "The metrics endpoint would take passwords in plain text",
+                "metrics.authentication.method is set, and metrics.listener has no TLS",
+                "Write metrics.listener=https://...",
+            )
+        if not self.has_login and not is_loopback:
+            logger.warning("event=open-door what='metrics' listener=%s note='anybody may use it'", listener)
+
+    def secured(self, sock: socket.socket) -> TlsSocket | None:
+        """The connection with TLS, if it has any: its handshake is to come."""
+        sock.setblocking(False)
+        return None if self.tls is None else TlsSocket(sock, self.tls.current())
+
+    def presented(self, head: bytes) -> Presented | None:
+        """What the header Authorization says; None if there is none that one could log in by, or more than one."""
+        lines = head.decode("latin-1").split("\r\n")[1:]
+        given = [
+            value.strip()
+            for name, _, value in (line.partition(":") for line in lines)
+            if name.lower() == "authorization"
+        ]
+        if len(given) != 1 or len(given[0]) > _HEADER_MAX or not given[0].lower().startswith("basic "):
+            return None
+        try:
+            user, colon, password = base64.b64decode(given[0][6:].strip(), validate=True).decode().partition(":")
+        except (binascii.Error, ValueError):
+            return None
+        return Presented(user, password) if user and colon and password else None
+
+    def is_known(self, shown: Presented) -> bool:
+        """This password was right before, and the user's credentials are the same."""
+        known = self._known.get(shown.user)
+        return (
+            known is not None
+            and hmac.compare_digest(known[0], _digest(shown))
+            and known[1] == self._credentials(shown.user)
+        )
+
+    def check(self, shown: Presented) -> Callable[[], bool]:
+        """For a helper thread: whether it is the user's password. The same work for a user that there is not."""
+        credentials = self._credentials(shown.user)
+
+        def is_right() -> bool:
+            texts, plain = credentials
+            mechanism, credential = _first(texts)
+            salted = scram.salted_password(mechanism, shown.password, credential.salt, credential.iterations)
+            found = scram.credential_of(mechanism, salted, credential.salt, credential.iterations)
+            by_scram = hmac.compare_digest(found.stored_key, credential.stored_key)
+            by_plain = hmac.compare_digest((plain or "").encode(), shown.password.encode())
+            return (by_scram and bool(texts)) or (by_plain and plain is not None)
+
+        return is_right
+
+    def remember(self, shown: Presented) -> None:
+        if len(self._known) >= _KNOWN_MAX:
+            self._known.clear()
+        self._known[shown.user] = _digest(shown), self._credentials(shown.user)
+
+    def failed(self, host: str, shown: Presented | None) -> None:
+        unsaid = self._lines.take(self._broker.clock.monotonic_ms() * 1_000_000)
+        if unsaid is not None:
+            user = "" if shown is None else shown.user[:200]
+            logger.warning("event=login-failed peer=%s door=metrics user=%r unsaid=%d", host, user, unsaid)
+
+    def may_read(self, host: str, shown: Presented) -> bool:
+        authorizer = self._broker.authorizer
+        return authorizer is None or authorizer.allows(
+            f"User:{shown.user}", host, int(Operation.DESCRIBE), int(ResourceType.CLUSTER), CLUSTER_NAME
+        )
+
+    def delay_ms(self) -> int:
+        return self._settings.int("connection.failed.authentication.delay.ms")
+
+    def _credentials(self, user: str) -> tuple[dict[str, str], str | None]:
+        config = self._broker.image.user_configs.get(user, {})
+        try:
+            plain = plain_users(self._settings).get(user)
+        except UserError:
+            plain = None
+        return {name: text for name, text in config.items() if name in scram.MECHANISMS}, plain
+
+
+def _first(texts: dict[str, str]) -> tuple[scram.ScramMechanism, scram.ScramCredential]:
+    for name, text in sorted(texts.items(), reverse=True):
+        try:
+            return scram.MECHANISMS[name], scram.ScramCredential.from_text(text)
+        except ValueError:
+            continue
+    return scram.ScramMechanism.SHA_512, scram.ScramCredential(
+        bytes(16), bytes(64), bytes(64), scram.ITERATIONS_DEFAULT
+    )
+
+
+def _digest(shown: Presented) -> bytes:
+    return hmac.digest(_SECRET, f"{shown.user}\0{shown.password}".encode(), "sha256")

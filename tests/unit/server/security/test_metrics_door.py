@@ -1,0 +1,208 @@
+"""`metrics.listener`: metrics for other machines, behind TLS, a login and the rights of the cluster."""
+
+import base64
+import contextlib
+import logging
+import socket
+import ssl
+import threading
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+
+from compat.support.certificates import Authority
+from headwater.base.acls import Operation, Permission, ResourceType
+from headwater.base.config.broker import BrokerConfig
+from headwater.base.errors import UserError
+from headwater.base.security import scram
+from headwater.base.security.scram import ScramMechanism
+from headwater.metadata.image import AclsSet, UserConfigured
+from headwater.server.node import Node
+from headwater.server.security.metrics_guard import metrics_address
+
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+
+
+def credential(password: str) -> str:
+    salted = scram.salted_password(ScramMechanism.SHA_512, password, b"salt", 4096)
+    return scram.credential_of(ScramMechanism.SHA_512, salted, b"salt", 4096).to_text()
+
+
+class Door:
+    def __init__(self, directory: Path, authority: Authority, **more: str) -> None:
+        self.authority = authority
+        settings = {
+            "log.dirs": str(directory / "data"),
+            "listeners": "PLAINTEXT://127.0.0.1:0",
+            "metrics.listener": "https://127.0.0.1:0",
+            "metrics.authentication.method": "BASIC",
+            "listener.name.metrics.ssl.keystore.location": authority.pem("metrics"),
+            "sasl.jaas.config": f'{PLAIN} user_paul="plain";',
+            "connection.failed.authentication.delay.ms": "1",
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:paul",
+        }
+        self.node = Node(BrokerConfig({**settings, **{name.replace("_", "."): text for name, text in more.items()}}))
+        self.node.start()
+
+    def close(self) -> None:
+        self.node.close()
+
+    @property
+    def port(self) -> int:
+        assert self.node.metrics_door is not None
+        return self.node.metrics_door.port
+
+    def ask(self, login: str | None = None, path: str = "/metrics", scheme: str = "Basic") -> tuple[int, str]:
+        """By a client of its own thread, while the broker's loop turns here. 0: no answer."""
+        answer: list[tuple[int, str]] = []
+        request = Request(f"https://localhost:{self.port}{path}")
+        if login is not None:
+            request.add_header("Authorization", f"{scheme} {base64.b64encode(login.encode()).decode()}")
+
+        def run() -> None:
+            try:
+                with urlopen(
+                    request, timeout=60, context=ssl.create_default_context(cafile=self.authority.path)
+                ) as got:
+                    answer.append((got.status, got.read().decode()))
+            except HTTPError as refused:
+                answer.append((refused.code, str(refused.headers)))
+            except OSError as problem:
+                answer.append((0, str(problem)))
+
+        client = threading.Thread(target=run)
+        client.start()
+        while client.is_alive():
+            self.node.loop.turn(0.005)
+        return answer[0]
+
+
+def everything_from(sock: socket.socket) -> bytes:
+    """Until its end, however that comes."""
+    found = b""
+    with contextlib.suppress(ConnectionResetError):
+        while piece := sock.recv(1000):
+            found += piece
+    return found
+
+
+@pytest.fixture
+def door(tmp_path: Path) -> Any:
+    door = Door(tmp_path, Authority(tmp_path))
+    yield door
+    door.close()
+
+
+def test_who_logs_in_and_may_describe_the_cluster_reads(door: Door, caplog: pytest.LogCaptureFixture) -> None:
+    image = door.node.broker.image
+    image.apply(UserConfigured("alice", {"SCRAM-SHA-512": credential("alices-canary")}))
+    assert door.ask()[0] == 401
+    assert "Basic" in door.ask()[1]
+    assert door.ask("alice:wrong-canary")[0] == 401
+    assert door.ask("nobody:alices-canary")[0] == 401
+    assert door.ask("alice:alices-canary", scheme="Bearer")[0] == 401
+    assert door.ask("alice:alices-canary")[0] == 403
+    rule = ("User:alice", "*", int(Operation.DESCRIBE), int(Permission.ALLOW))
+    image.apply(AclsSet(int(ResourceType.CLUSTER), 3, "kafka-cluster", (rule,)))
+    status, text = door.ask("alice:alices-canary")
+    assert (status, "headwater_connections " in text) == (200, True)
+    assert door.ask("paul:plain")[0] == 200
+    assert door.ask("paul:plain", path="/else")[0] == 404
+    assert caplog.text.count("event=login-failed") == 2
+    assert "canary" not in caplog.text
+
+
+def test_a_password_that_was_right_counts_until_it_changes(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    image, checks = door.node.broker.image, list[int]()
+    compute = scram.salted_password
+
+    def counted(*arguments: Any) -> bytes:
+        checks.append(1)
+        return compute(*arguments)
+
+    image.apply(UserConfigured("paul", {"SCRAM-SHA-512": credential("first")}))
+    monkeypatch.setattr(scram, "salted_password", counted)
+    assert [door.ask("paul:first")[0] for _ in range(3)] == [200] * 3
+    assert len(checks) == 1
+    assert door.ask("paul:other")[0] == 401
+    image.apply(UserConfigured("paul", {"SCRAM-SHA-512": credential("second")}))
+    assert [door.ask("paul:first")[0], door.ask("paul:second")[0]] == [401, 200]
+    image.apply(UserConfigured("paul", {}))
+    assert [door.ask("paul:second")[0], door.ask("paul:plain")[0]] == [401, 200]
+
+
+def test_without_tls_nobody_is_served_and_nobody_takes_all_connections(door: Door) -> None:
+    many = []
+    for _ in range(20):
+        many.append(socket.create_connection(("127.0.0.1", door.port)))
+        door.node.loop.turn(0.001)
+    assert door.node.metrics_door is not None
+    assert len(door.node.metrics_door._open) == 8
+    for sock in many[:8]:
+        sock.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+    while door.node.metrics_door._open:
+        door.node.loop.turn(0.005)
+    for sock in many[:8]:
+        assert b"HTTP/1.1" not in everything_from(sock)
+    for sock in many:
+        sock.close()
+    assert door.ask("paul:plain")[0] == 200
+
+
+def test_connections_that_end_while_their_step_is_taken(door: Door) -> None:
+    for _ in range(20):
+        sock = socket.create_connection(("127.0.0.1", door.port))
+        door.node.loop.turn(0.001)
+        sock.sendall(bytes.fromhex("160301"))
+        door.node.loop.turn(0.001)
+        assert door.node.metrics_door is not None
+        for exchange in list(door.node.metrics_door._open):
+            exchange.close()
+        sock.close()
+    assert door.ask("paul:plain")[0] == 200
+
+
+def test_certificates_are_those_of_now(door: Door, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    other = Authority(tmp_path / "other")
+    door.node.config.set_dynamic({}, {"listener.name.metrics.ssl.keystore.location": other.pem("metrics")})
+    assert door.ask("paul:plain")[0] == 0
+    door.authority = other
+    assert door.ask("paul:plain")[0] == 200
+
+
+def test_open_doors_are_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    door = Door(
+        tmp_path, Authority(tmp_path), metrics_listener="https://0.0.0.0:0", metrics_authentication_method="NONE"
+    )
+    try:
+        assert door.ask()[0] == 200
+    finally:
+        door.close()
+    assert [record.levelno for record in caplog.records if "event=open-door" in record.getMessage()] == [
+        logging.WARNING
+    ]
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "why"),
+    [
+        ("metrics_listener", "http://0.0.0.0:0", "plain text"),
+        ("metrics_listener", "ftp://0.0.0.0:0", r"metrics\.listener"),
+        ("metrics_listener", "https://0.0.0.0:99999", r"metrics\.listener"),
+        ("metrics_authentication_method", "KERBEROS", "NONE or BASIC"),
+        ("listener.name.metrics.ssl.keystore.location", "/nowhere", "Cannot read"),
+    ],
+)
+def test_what_cannot_be_served_is_told_at_the_start(tmp_path: Path, setting: str, value: str, why: str) -> None:
+    with pytest.raises(UserError, match=why):
+        Door(tmp_path, Authority(tmp_path), **{setting: value})
+
+
+def test_addresses() -> None:
+    assert metrics_address("https://[::1]:9404")[1:] == ("::1", 9404, "SASL_SSL")
+    assert metrics_address("http://localhost:9404/")[1:] == ("localhost", 9404, "SASL_PLAINTEXT")
