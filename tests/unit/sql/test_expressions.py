@@ -4,13 +4,14 @@
 
 import json
 import math
+from collections.abc import Callable
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from headwater.sql.expressions import budget
+from headwater.sql.expressions import budget, generated
 from headwater.sql.expressions.column_scope import Scope
 from headwater.sql.expressions.compiling import Compiler
 from headwater.sql.expressions.values import EvaluationError, java_double, java_time
@@ -88,6 +89,76 @@ def test_an_expression_has_the_documented_value(line: str) -> None:
         assert type(value) is type(expected)
     if wanted_type:
         assert str(expression.type) == wanted_type
+
+
+_ROWS = [
+    _ROW,
+    [None] * len(_ROW),
+    *([*_ROW[:place], None, *_ROW[place + 1 :]] for place in range(len(_ROW))),
+    [2**31 - 1, 2**63 - 1, float("inf"), "%_\ud800\u00e9", "", False, [], {}, {}, Decimal("-0.01"), b"", -(2**31)],
+]
+
+
+def _outcome(call: Callable[[], Any]) -> tuple[Any, ...]:
+    budget.begin()
+    try:
+        value = call()
+    except Exception as error:  # noqa: BLE001  an error is an outcome as good as any
+        return type(error), str(error)
+    return type(value), repr(value)
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_an_expression_that_is_written_out_gives_what_its_functions_give(line: str) -> None:
+    """As a column and as a condition, with NULL in each place and at the edges of types: values and errors."""
+    text, rest = parts_of(line)
+    if rest.startswith("refused") or any(each in text for each in _DIFFERENT):
+        return
+    expression = compiled(text)
+    noted: list[tuple[str, BaseException]] = []
+    column = generated.select_of([("c", expression.written)], lambda *each: noted.append(each))
+    condition = generated.filter_of(expression.written, "c", lambda *each: noted.append(each))
+    assert column is not None
+    assert condition is not None
+    for row in _ROWS:
+        expected = _outcome(lambda row=row: expression.evaluate(list(row)))
+        noted.clear()
+        (value,) = column(list(row))
+        found = (type(noted[0][1]), str(noted[0][1])) if noted else (type(value), repr(value))
+        assert found == expected
+        assert condition(list(row)) is (expected == (bool, "True"))
+    assert column(None) is None
+    assert condition(None) is False
+
+
+_DIFFERENT = ("RANDOM(", "UUID(", "UNIX_", "NOW(", "CURRENT")
+
+
+@pytest.mark.parametrize(
+    ("text", "is_short"),
+    [
+        ("I > 5 AND S <> 'x' AND N IS NOT NULL", True),
+        ("I * 2 + 1", True),
+        ("CASE WHEN I > 50 THEN 'large' ELSE 'small' END", True),
+        ("S LIKE '%World'", True),
+        ("L IN (1, 2, 3)", True),
+        ("CAST(I AS DOUBLE) * D", True),
+        ("UCASE(S)", True),
+        ("DEC + 1", False),
+        ("TRANSFORM(A, x => x + 1)", False),
+    ],
+)
+def test_the_commonest_expressions_call_no_tree_of_functions(text: str, is_short: bool) -> None:
+    source = generated.Source()
+    assert ("(row)" not in compiled(text).written.write(source)) is is_short
+
+
+def test_what_python_does_not_compile_stays_a_tree_of_functions() -> None:
+    deep = compiled("DEC > 1").written
+    for _ in range(300):
+        deep = generated.negation(deep, bool)
+    assert generated.filter_of(deep, "c", lambda *_: None) is None
+    assert generated.select_of([("c", deep)], lambda *_: None) is None
 
 
 def test_every_function_has_a_case() -> None:

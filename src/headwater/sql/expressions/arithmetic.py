@@ -8,9 +8,10 @@ import operator
 from collections.abc import Callable
 from typing import Any, Final
 
-from headwater.sql.expressions import values
+from headwater.sql.expressions import generated, values
 from headwater.sql.expressions.budget import spend_text
-from headwater.sql.expressions.compiled import Compiled, Evaluate, converted
+from headwater.sql.expressions.compiled import Compiled, Evaluate, converted, converted_code
+from headwater.sql.expressions.generated import Code
 from headwater.sql.expressions.values import EvaluationError
 from headwater.sql.language import types
 from headwater.sql.language.errors import Position, SqlError
@@ -43,18 +44,31 @@ def arithmetic(symbol: str, left: Compiled, right: Compiled, position: Position)
     """The operation, compiled."""
     given = left.type or right.type
     if symbol == "+" and given in (types.STRING, types.BYTES) and (left.type or given) == (right.type or given):
-        return Compiled(given, _operation(_joined, left.evaluate, right.evaluate))
+        code = generated.operation(left.written, right.written, _of_two(_joined))
+        return Compiled(given, _operation(_joined, left.evaluate, right.evaluate), code)
     wide = types.widest(left.type or types.INTEGER, right.type or types.INTEGER)
     if wide is None or given is None:
         raise SqlError(f"Unsupported arithmetic types: {left.type} {symbol} {right.type}", position=position)
     if isinstance(wide, DecimalType):
         return _decimals(symbol, left, right)
     one, other = converted(left, wide), converted(right, wide)
+    first_code, second_code = converted_code(left, wide), converted_code(right, wide)
+    code: Code | None = None
     if wide.base is Base.DOUBLE:
-        return Compiled(wide, _operation(_FLOATING[symbol], one, other))
-    wrap = values.int32 if wide.base is Base.INTEGER else values.int64
+        if symbol in "+-*":
+            code = generated.float_arithmetic(symbol, first_code, second_code)
+        code = code or generated.operation(first_code, second_code, _of_two(_FLOATING[symbol]))
+        return Compiled(wide, _operation(_FLOATING[symbol], one, other), code)
+    wrap, bits = (values.int32, 32) if wide.base is Base.INTEGER else (values.int64, 64)
     compute = _WHOLE[symbol]
-    return Compiled(wide, _operation(lambda first, second: wrap(compute(first, second)), one, other))
+    if symbol in "+-*":
+        code = generated.whole_arithmetic(symbol, first_code, second_code, wrap, bits)
+
+    def wrapped(first: int, second: int) -> int:
+        return wrap(compute(first, second))
+
+    code = code or generated.operation(first_code, second_code, _of_two(wrapped))
+    return Compiled(wide, _operation(wrapped, one, other), code)
 
 
 def _joined(left: Any, right: Any) -> Any:
@@ -91,6 +105,20 @@ def _decimals(symbol: str, left: Compiled, right: Compiled) -> Compiled:
 def _operation(compute: Callable[[Any, Any], Any], left: Evaluate, right: Evaluate) -> Evaluate:
     def run(row: list[Any]) -> Any:
         one, other = left(row), right(row)
+        if one is None or other is None:
+            return None
+        try:
+            return compute(one, other)
+        except OverflowError as error:
+            raise EvaluationError(str(error)) from None
+
+    return run
+
+
+def _of_two(compute: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """The same, of values."""
+
+    def run(one: Any, other: Any) -> Any:
         if one is None or other is None:
             return None
         try:

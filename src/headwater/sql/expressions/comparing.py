@@ -11,8 +11,9 @@ from typing import Any, Final
 
 import re2
 
-from headwater.sql.expressions import values
+from headwater.sql.expressions import generated, values
 from headwater.sql.expressions.compiled import Compiled, Evaluate
+from headwater.sql.expressions.generated import Code
 from headwater.sql.expressions.values import EvaluationError
 from headwater.sql.language.errors import Position, SqlError
 from headwater.sql.language.types import Base, Type
@@ -49,6 +50,18 @@ def compare(symbol: str, left: Compiled, right: Compiled, position: Position) ->
         return test(first, second)
 
     return run
+
+
+def are_alike(left: Compiled, right: Compiled) -> bool:
+    """Whether their values are compared as they are."""
+    return _alike(left, right) is left.evaluate and _alike(right, left) is right.evaluate
+
+
+def comparison_code(symbol: str, left: Compiled, right: Compiled) -> Code | None:
+    """What `compare` gives, written out."""
+    if not are_alike(left, right):
+        return None
+    return generated.comparison(symbol, left.written, right.written, OPERATORS[symbol])
 
 
 _NAMES: Final = {
@@ -119,10 +132,10 @@ def like(operand: Evaluate, pattern: Evaluate, escape: str | None, *, negated: b
         text, wanted = operand(row), pattern(row)
         if text is None or wanted is None:
             return False
-        return _matches(text, wanted, escape) != negated
+        return matches(text, wanted, escape) != negated
 
     return run
 
 
-def _matches(text: str, pattern: str, escape: str | None) -> bool:
+def matches(text: str, pattern: str, escape: str | None) -> bool:
     return like_pattern(pattern, escape).fullmatch(text) is not None

@@ -12,11 +12,11 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NoReturn
 
-from headwater.sql.expressions import budget, comparing
+from headwater.sql.expressions import budget, comparing, generated
 from headwater.sql.expressions.arithmetic import arithmetic
 from headwater.sql.expressions.casting import converter
 from headwater.sql.expressions.column_scope import Scope
-from headwater.sql.expressions.compiled import Compiled, Evaluate, converted, widened
+from headwater.sql.expressions.compiled import Compiled, Evaluate, converted, converted_code, widened
 from headwater.sql.expressions.literals import as_moment, beside_operand, literal_type
 from headwater.sql.expressions.values import EvaluationError
 from headwater.sql.functions import library, registry, scope  # noqa: F401  importing the library declares its functions
@@ -24,6 +24,9 @@ from headwater.sql.functions.signatures import Bindings, Pattern, common
 from headwater.sql.language import tree, types
 from headwater.sql.language.errors import Position, SqlError
 from headwater.sql.language.types import ArrayType, Base, MapType, StructType, Type
+
+_NULL: Final = generated.literal(None)
+_IN_MAX: Final = 50  # items that are compared one by one in what is written out
 
 
 class Compiler:
@@ -52,14 +55,14 @@ class Compiler:
         value = node.value
         if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**63:
             raise SqlError(f"Invalid numeric literal: {value}", position=node.position)
-        return Compiled(literal_type(node), lambda _: value)
+        return Compiled(literal_type(node), lambda _: value, generated.literal(value))
 
     def _column(self, node: tree.Column) -> Compiled:
         if node.source is None and node.name in self._parameters:
             place, given = self._parameters[node.name]
             return Compiled(given, operator.itemgetter(place))
         place, known = self._scope.find(node)
-        return Compiled(known, operator.itemgetter(place))
+        return Compiled(known, operator.itemgetter(place), generated.column(place))
 
     def _field(self, node: tree.FieldOf) -> Compiled:
         of = self.compile(node.of)
@@ -101,12 +104,13 @@ class Compiler:
         evaluate = operand.evaluate
         if node.operator == "NOT":
             self._must_be_boolean(operand, "NOT", node.position)
-            return Compiled(types.BOOLEAN, lambda row: not _truth(evaluate(row)))
+            code = generated.negation(operand.written, _truth)
+            return Compiled(types.BOOLEAN, lambda row: not _truth(evaluate(row)), code)
         if operand.type is None or not operand.type.is_number:
             raise SqlError(f"The sign of {operand.type} cannot be changed.", position=node.position)
         if node.operator == "+":
             return operand
-        return arithmetic("-", Compiled(operand.type, lambda _: 0), operand, node.position)
+        return arithmetic("-", Compiled(operand.type, lambda _: 0, generated.literal(0)), operand, node.position)
 
     def _binary(self, node: tree.Binary) -> Compiled:
         left, right = self.compile(node.left), self.compile(node.right)
@@ -114,14 +118,16 @@ class Compiler:
             self._must_be_boolean(left, node.operator, node.left.position)
             self._must_be_boolean(right, node.operator, node.right.position)
             one, other = left.evaluate, right.evaluate
+            code = generated.logic(node.operator, left.written, right.written, _truth)
             if node.operator == "AND":
-                return Compiled(types.BOOLEAN, lambda row: _truth(one(row)) and _truth(other(row)))
-            return Compiled(types.BOOLEAN, lambda row: _truth(one(row)) or _truth(other(row)))
+                return Compiled(types.BOOLEAN, lambda row: _truth(one(row)) and _truth(other(row)), code)
+            return Compiled(types.BOOLEAN, lambda row: _truth(one(row)) or _truth(other(row)), code)
         if node.operator in comparing.OPERATORS:
             if any(isinstance(each, tree.Literal) and each.value is None for each in (node.left, node.right)):
                 raise SqlError("Comparison with NULL not supported", hint="Use IS NULL.", position=node.position)
             left, right = as_moment(node.left, left, right), as_moment(node.right, right, left)
-            return Compiled(types.BOOLEAN, comparing.compare(node.operator, left, right, node.position))
+            test = comparing.compare(node.operator, left, right, node.position)
+            return Compiled(types.BOOLEAN, test, comparing.comparison_code(node.operator, left, right))
         return arithmetic(node.operator, left, right, node.position)
 
     def _must_be_boolean(self, given: Compiled, word: str, position: Position) -> None:
@@ -129,10 +135,11 @@ class Compiler:
             raise SqlError(f"{word} takes BOOLEAN, not {given.type}.", position=position)
 
     def _is_null(self, node: tree.IsNull) -> Compiled:
-        evaluate = self.compile(node.operand).evaluate
+        operand = self.compile(node.operand)
+        evaluate, code = operand.evaluate, generated.is_null(operand.written, negated=node.negated)
         if node.negated:
-            return Compiled(types.BOOLEAN, lambda row: evaluate(row) is not None)
-        return Compiled(types.BOOLEAN, lambda row: evaluate(row) is None)
+            return Compiled(types.BOOLEAN, lambda row: evaluate(row) is not None, code)
+        return Compiled(types.BOOLEAN, lambda row: evaluate(row) is None, code)
 
     def _distinct(self, node: tree.Distinct) -> Compiled:
         left, right = self.compile(node.left), self.compile(node.right)
@@ -155,9 +162,10 @@ class Compiler:
 
     def _in(self, node: tree.In) -> Compiled:
         operand = self.compile(node.operand)
+        given = [self.compile(item) for item in node.items]
+        items = [beside_operand(each, operand, item) for each, item in zip(given, node.items, strict=True)]
         tests = [
-            comparing.compare("=", operand, beside_operand(self.compile(item), operand, item), item.position)
-            for item in node.items
+            comparing.compare("=", operand, each, item.position) for each, item in zip(items, node.items, strict=True)
         ]
         negated, evaluate = node.negated, operand.evaluate
 
@@ -166,16 +174,26 @@ class Compiler:
                 return False
             return any(test(row) for test in tests) != negated
 
-        return Compiled(types.BOOLEAN, within)
+        code = None
+        plain = [item.value for item in node.items if isinstance(item, tree.Literal) and item.value is not None]
+        as_written = all(
+            one is other and comparing.are_alike(operand, one) for one, other in zip(items, given, strict=True)
+        )
+        if as_written and len(plain) == len(items) <= _IN_MAX:
+            code = generated.inclusion(operand.written, plain, negated=negated)
+        return Compiled(types.BOOLEAN, within, code)
 
     def _like(self, node: tree.Like) -> Compiled:
         operand, pattern = self.compile(node.operand), self.compile(node.pattern)
         for each in (operand, pattern):
             if each.type not in (None, types.STRING):
                 raise SqlError(f"LIKE takes STRING, not {each.type}.", position=node.position)
-        return Compiled(
-            types.BOOLEAN, comparing.like(operand.evaluate, pattern.evaluate, node.escape, negated=node.negated)
-        )
+        test = comparing.like(operand.evaluate, pattern.evaluate, node.escape, negated=node.negated)
+        code = None
+        if isinstance(node.pattern, tree.Literal) and isinstance(node.pattern.value, str):
+            given = operand.written
+            code = generated.matching(given, node.pattern.value, node.escape, comparing.matches, negated=node.negated)
+        return Compiled(types.BOOLEAN, test, code)
 
     def _case(self, node: tree.Case) -> Compiled:
         branches = []
@@ -183,8 +201,8 @@ class Compiler:
             test = tree.Binary("=", node.operand, condition, position=condition.position) if node.operand else condition
             compiled = self.compile(test)
             self._must_be_boolean(compiled, "WHEN", condition.position)
-            branches.append((compiled.evaluate, self.compile(result)))
-        otherwise = self.compile(node.otherwise) if node.otherwise else Compiled(None, lambda _: None)
+            branches.append((compiled, self.compile(result)))
+        otherwise = self.compile(node.otherwise) if node.otherwise else Compiled(None, lambda _: None, _NULL)
         result_type: Type | None = None
         for each in [*(result for _, result in branches), otherwise]:
             both = common(result_type, each.type)
@@ -194,7 +212,7 @@ class Compiler:
                     position=node.position,
                 )
             result_type = both
-        choices = [(test, converted(result, result_type)) for test, result in branches]
+        choices = [(test.evaluate, converted(result, result_type)) for test, result in branches]
         default = converted(otherwise, result_type)
 
         def choose(row: list[Any]) -> Any:
@@ -203,7 +221,8 @@ class Compiler:
                     return result(row)
             return default(row)
 
-        return Compiled(result_type, choose)
+        written = [(test.written, converted_code(result, result_type)) for test, result in branches]
+        return Compiled(result_type, choose, generated.choice(written, converted_code(otherwise, result_type)))
 
     def _cast(self, node: tree.Cast) -> Compiled:
         operand = self.compile(node.operand)
@@ -211,7 +230,7 @@ class Compiler:
         if convert is None:
             raise SqlError(f"Cast of {operand.type} to {node.type} is not supported", position=node.position)
         evaluate = operand.evaluate
-        return Compiled(node.type, lambda row: convert(evaluate(row)))
+        return Compiled(node.type, lambda row: convert(evaluate(row)), converted_code(operand, node.type))
 
     # -- things that are put together ----------------------------------------------------------------------------------
 
@@ -282,7 +301,13 @@ class Compiler:
             widened(each, wanted) if resolved.overload.widen and wanted is not None else each.evaluate
             for each, wanted in zip(arguments, resolved.parameters, strict=True)
         )
-        return Compiled(resolved.returns, _calling(resolved.overload.call, evaluates, nulls=resolved.overload.nulls))
+        written = [
+            converted_code(each, wanted) if resolved.overload.widen and wanted is not None else each.written
+            for each, wanted in zip(arguments, resolved.parameters, strict=True)
+        ]
+        overload = resolved.overload
+        code = generated.call(overload.call, written, nulls=overload.nulls)
+        return Compiled(resolved.returns, _calling(overload.call, evaluates, nulls=overload.nulls), code)
 
     def _argument(self, node: tree.Expression) -> Compiled:
         if isinstance(node, tree.IntervalUnit):

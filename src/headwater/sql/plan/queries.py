@@ -19,7 +19,7 @@ from headwater.sql.language.types import Type
 from headwater.sql.plan import grouping, properties, reading, selecting
 from headwater.sql.plan.catalog import Catalog, Column, RowFormat, SourceInfo
 from headwater.sql.plan.joining import join
-from headwater.sql.plan.relations import Errors, KeyColumn, Relation, RowColumn, guarded, predicate, projection
+from headwater.sql.plan.relations import Errors, KeyColumn, Relation, RowColumn, filtering, guarded, selection
 from headwater.sql.plan.rewriting import names_of, parts, replaced
 from headwater.sql.plan.selecting import Item
 from headwater.sql.plan.sources import RESERVED, check_formats, check_timestamp, check_topic, check_writable
@@ -109,8 +109,7 @@ class QueryBuilder:
                 f"Type error in {what} expression: Should evaluate to boolean but is {compiled.type} instead.",
                 position=condition.position,
             )
-        test = predicate(compiled.evaluate, what, self._errors)
-        return relation.with_node(relation.node.filter(lambda row: test(row)))
+        return relation.with_node(relation.node.filter(filtering(compiled, what, self._errors)))
 
     def _exploded(self, query: tree.Query, relation: Relation) -> Relation:
         """Each table function of SELECT becomes a column; each row as many rows as the longest of them has items."""
@@ -208,7 +207,7 @@ class QueryBuilder:
         if not divided.value:
             raise SqlError("The projection contains no value columns.")
         compiler = relation.compiler()
-        columns, evaluates = [], []
+        columns, selected = [], []
         for item in divided.value:
             compiled = compiler.compile(item.expression)
             if compiled.type is None:
@@ -218,10 +217,8 @@ class QueryBuilder:
                     position=item.expression.position,
                 )
             columns.append(Column(item.name, compiled.type))
-            is_column = isinstance(item.expression, tree.Column)  # which is there, and costs nothing
-            evaluates.append(compiled.evaluate if is_column else guarded(compiled.evaluate, item.name, self._errors))
-        select = projection(evaluates)
-        node = relation.node.map_values(lambda row: select(row), value=ROWS)
+            selected.append((item.name, compiled))
+        node = relation.node.map_values(selection(selected, self._errors), value=ROWS)
         role = Role.PRIMARY_KEY if relation.kind is SourceKind.TABLE else Role.KEY
         keys = tuple(
             Column(item.name, column.type, role)

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from headwater.sql.expressions import budget
+from headwater.sql.expressions import budget, generated
 from headwater.sql.expressions.column_scope import Scope
-from headwater.sql.expressions.compiled import Evaluate
+from headwater.sql.expressions.compiled import Compiled, Evaluate
 from headwater.sql.expressions.compiling import Compiler
 from headwater.sql.language import tree
 from headwater.sql.language.tree import SourceKind
@@ -137,6 +137,17 @@ def guarded(evaluate: Evaluate, what: str, errors: Errors, otherwise: Any = None
             return otherwise
 
     return run
+
+
+def filtering(condition: Compiled, what: str, errors: Errors) -> Callable[[Any], bool]:
+    """`predicate` of a condition, written out where that can be."""
+    return generated.filter_of(condition.written, what, errors.note) or predicate(condition.evaluate, what, errors)
+
+
+def selection(columns: Sequence[tuple[str, Compiled]], errors: Errors) -> Callable[[Any], Any]:
+    """`projection` of columns that are guarded by their names, written out where that can be."""
+    written = generated.select_of([(name, each.written) for name, each in columns], errors.note)
+    return written or projection([guarded(each.evaluate, name, errors) for name, each in columns])
 
 
 def predicate(evaluate: Evaluate, what: str, errors: Errors) -> Callable[[Any], bool]:

@@ -1,0 +1,322 @@
+"""Expressions as one Python function: what functions of functions do for a row, written out and compiled once.
+
+`Compiled.evaluate` is a tree of functions, each of which calls the next. For the commonest nodes (columns, literals,
+comparisons, arithmetic, AND, OR, NOT, IS NULL, IN, LIKE, CASE, CAST, calls) there is also `Compiled.code`, which writes
+the same as an expression of Python; where a node has none, its function is called. A filter or a whole SELECT list
+becomes one function of a row (`filter_of`, `select_of`).
+
+Both give the same values and the same errors, in the same order: the cases of expressions run both ways. So an operand
+is left out only where its sibling decides and it could raise nothing itself (`is_safe`). What is written is made of
+places in the row, whole numbers and names that are given here: no text of a statement gets into it. What Python refuses
+to compile (it is nested too deeply) stays a tree of functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from headwater.sql.expressions import budget
+
+Evaluate = Callable[[list[Any]], Any]
+Note = Callable[[str, BaseException], None]
+_SMALL: Final = 1 << 63
+
+
+class Source:
+    """The text of one function, and what its names stand for. The row is called `row`."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, Any] = {}
+        self._by_identity: dict[int, str] = {}
+        self._variables = 0
+
+    def bind(self, value: Any) -> str:
+        """A name for a value."""
+        known = self._by_identity.get(id(value))
+        if known is None:
+            known = self._by_identity[id(value)] = f"b{len(self.names)}"
+            self.names[known] = value
+        return known
+
+    def variable(self) -> str:
+        self._variables += 1
+        return f"v{self._variables}"
+
+    def function(self, lines: Sequence[str]) -> Callable[[Any], Any] | None:
+        """None where Python does not compile it."""
+        text = "\n    ".join(("def of_row(row):", *lines))
+        scope = {"__name__": __name__, "__builtins__": _BUILTINS, **self.names}
+        try:
+            exec(compile(text, "<sql>", "exec"), scope)  # noqa: S102  made of the names of this module alone
+        except (SyntaxError, RecursionError, MemoryError):
+            return None
+        found: Callable[[Any], Any] = scope["of_row"]
+        return found
+
+
+_BUILTINS: Final = {"Exception": Exception, "float": float}
+Write = Callable[[Source], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """How an expression is written. `is_safe`: it raises nothing; `never_null`; `spends`: it may use up a budget."""
+
+    write: Write
+    is_safe: bool = False
+    never_null: bool = False
+    spends: bool = False
+
+
+def calling(evaluate: Evaluate) -> Code:
+    """Of a node that is not written out."""
+    return Code(lambda source: f"{source.bind(evaluate)}(row)", spends=True)
+
+
+def column(place: int) -> Code:
+    return Code(lambda _: f"row[{place}]", is_safe=True)
+
+
+def literal(value: Any) -> Code:
+    def write(source: Source) -> str:
+        if value is None or isinstance(value, bool):
+            return str(value)
+        is_number = type(value) is int and -_SMALL <= value < _SMALL
+        return f"({value})" if is_number else source.bind(value)
+
+    return Code(write, is_safe=True, never_null=value is not None)
+
+
+def is_null(operand: Code, *, negated: bool) -> Code:
+    if operand.is_safe and operand.never_null:
+        return literal(negated)
+    word = "is not" if negated else "is"
+    return Code(lambda source: f"({operand.write(source)} {word} None)", operand.is_safe, True, operand.spends)
+
+
+def comparison(symbol: str, left: Code, right: Code, test: Callable[[Any, Any], bool]) -> Code:
+    """`test` of the two, for a symbol that Python writes otherwise or not at all; False beside NULL."""
+    sign = {"=": "==", "<>": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}[symbol]
+    spends = left.spends or right.spends
+    if not right.is_safe:
+
+        def run(first: Any, second: Any) -> bool:
+            return False if first is None or second is None else test(first, second)
+
+        return Code(
+            lambda source: f"{source.bind(run)}({left.write(source)}, {right.write(source)})", False, True, spends
+        )
+
+    def write(source: Source) -> str:
+        tests: list[str] = []
+        one, other = _checked(left, source, tests), _checked(right, source, tests)
+        compared = f"{one} {sign} {other}"
+        return f"({compared} if {' and '.join(tests)} else False)" if tests else f"({compared})"
+
+    return Code(write, left.is_safe, True, spends)
+
+
+def _checked(given: Code, source: Source, tests: list[str]) -> str:
+    """A value, of which `tests` say first that it is not NULL; what could raise is worked out there, in its turn."""
+    if given.never_null and given.is_safe:
+        return given.write(source)
+    name = source.variable()
+    tests.append(f"({name} := {given.write(source)}) is not None")
+    return name
+
+
+def logic(word: str, left: Code, right: Code, truth: Callable[[Any], bool]) -> Code:
+    """AND and OR: an operand that may be NULL is asked for its truth, which raises for NULL."""
+    symbol = {"AND": "and", "OR": "or"}[word]
+
+    def write(source: Source) -> str:
+        sides = [
+            each.write(source) if each.never_null else f"{source.bind(truth)}({each.write(source)})"
+            for each in (left, right)
+        ]
+        return f"({sides[0]} {symbol} {sides[1]})"
+
+    is_safe = all(each.is_safe and each.never_null for each in (left, right))
+    return Code(write, is_safe, True, left.spends or right.spends)
+
+
+def negation(operand: Code, truth: Callable[[Any], bool]) -> Code:
+    def write(source: Source) -> str:
+        value = operand.write(source)
+        return f"(not {value})" if operand.never_null else f"(not {source.bind(truth)}({value}))"
+
+    return Code(write, operand.is_safe and operand.never_null, True, operand.spends)
+
+
+def inclusion(operand: Code, items: Sequence[Any], *, negated: bool) -> Code:
+    """IN of literals that are not NULL."""
+
+    def write(source: Source) -> str:
+        name, value = source.variable(), operand.write(source)
+        tests = " or ".join(f"{name} == {literal(each).write(source)}" for each in items)
+        found = f"not ({tests})" if negated else f"({tests})"
+        return f"({found} if ({name} := {value}) is not None else False)"
+
+    return Code(write, operand.is_safe, True, operand.spends)
+
+
+def matching(
+    operand: Code, pattern: str, escape: str | None, matches: Callable[[str, str, str | None], bool], *, negated: bool
+) -> Code:
+    """LIKE of a literal. Text between `%` is looked for without an expression where all letters are ASCII's: others may
+    be halves of a pair, which the expression refuses.
+    """
+    plain = _plain(pattern, escape)
+
+    def write(source: Source) -> str:
+        name, value = source.variable(), operand.write(source)
+        found = f"{source.bind(matches)}({name}, {source.bind(pattern)}, {source.bind(escape)})"
+        if plain is not None:
+            form, text = plain
+            found = f"({form.format(name, source.bind(text))} if {name}.isascii() else {found})"
+        found = f"(not {found})" if negated else found
+        return f"({found} if ({name} := {value}) is not None else False)"
+
+    return Code(write, False, True, operand.spends)
+
+
+def _plain(pattern: str, escape: str | None) -> tuple[str, str] | None:
+    """How Python says a pattern that has `%` at its ends alone."""
+    text = pattern.strip("%")
+    starts, ends = pattern.startswith("%"), pattern.endswith("%")
+    if not text or any(each in text for each in "%_") or (escape is not None and escape in pattern):
+        return None
+    if starts and ends:
+        return "{1} in {0}", text
+    if starts:
+        return "{0}.endswith({1})", text
+    return ("{0}.startswith({1})", text) if ends else ("{0} == {1}", text)
+
+
+def choice(branches: Sequence[tuple[Code, Code]], otherwise: Code) -> Code:
+    def write(source: Source) -> str:
+        chosen = [f"{result.write(source)} if {test.write(source)} else " for test, result in branches]
+        return f"({''.join(chosen)}{otherwise.write(source)})"
+
+    every = [*(code for branch in branches for code in branch), otherwise]
+    results = [*(result for _, result in branches), otherwise]
+    return Code(
+        write,
+        all(each.is_safe for each in every),
+        all(each.never_null for each in results),
+        any(each.spends for each in every),
+    )
+
+
+def conversion(operand: Code, convert: Callable[[Any], Any], word: str = "") -> Code:
+    """`convert` takes NULL too. `word`: a function of Python that does the same for every other value."""
+
+    def write(source: Source) -> str:
+        if not word:
+            return f"{source.bind(convert)}({operand.write(source)})"
+        tests: list[str] = []
+        value = _checked(operand, source, tests)
+        return f"({word}({value}) if {tests[0]} else None)" if tests else f"{word}({value})"
+
+    return Code(write, bool(word) and operand.is_safe, bool(word) and operand.never_null, operand.spends)
+
+
+def whole_arithmetic(symbol: str, left: Code, right: Code, wrap: Callable[[int], int], bits: int) -> Code | None:
+    """+ - * of whole numbers, which wrap around; None where an operand could raise."""
+    if not right.is_safe:
+        return None
+
+    def write(source: Source) -> str:
+        tests: list[str] = []
+        one, other = _checked(left, source, tests), _checked(right, source, tests)
+        made, bound = source.variable(), 1 << (bits - 1)
+        fits = f"{-bound} <= ({made} := {one} {symbol} {other}) < {bound}"
+        found = f"({made} if {fits} else {source.bind(wrap)}({made}))"
+        return f"({found} if {' and '.join(tests)} else None)" if tests else found
+
+    return Code(write, left.is_safe, left.never_null and right.never_null, left.spends or right.spends)
+
+
+def float_arithmetic(symbol: str, left: Code, right: Code) -> Code | None:
+    """+ - * of doubles."""
+    if not right.is_safe:
+        return None
+
+    def write(source: Source) -> str:
+        tests: list[str] = []
+        one, other = _checked(left, source, tests), _checked(right, source, tests)
+        return f"({one} {symbol} {other} if {' and '.join(tests)} else None)" if tests else f"({one} {symbol} {other})"
+
+    return Code(write, left.is_safe, left.never_null and right.never_null, left.spends or right.spends)
+
+
+def operation(left: Code, right: Code, compute: Callable[[Any, Any], Any]) -> Code:
+    """A function of two values, NULL among them."""
+    return Code(lambda source: f"{source.bind(compute)}({left.write(source)}, {right.write(source)})", spends=True)
+
+
+def call(function: Callable[..., Any], arguments: Sequence[Code], *, nulls: bool) -> Code:
+    """A function that is called with NULL (`nulls`), or gives NULL for one. All arguments are worked out first."""
+
+    def unless_null(*given: Any) -> Any:
+        for value in given:
+            if value is None:
+                return None
+        return function(*given)
+
+    def write(source: Source) -> str:
+        if nulls:
+            return f"{source.bind(function)}({', '.join(each.write(source) for each in arguments)})"
+        if not all(each.is_safe for each in arguments[1:]):
+            return f"{source.bind(unless_null)}({', '.join(each.write(source) for each in arguments)})"
+        tests: list[str] = []
+        given = [_checked(each, source, tests) for each in arguments]
+        made = f"{source.bind(function)}({', '.join(given)})"
+        return f"({made} if {' and '.join(tests)} else None)" if tests else made
+
+    return Code(write, spends=True)
+
+
+def filter_of(code: Code, what: str, note: Note) -> Callable[[Any], bool] | None:
+    """Whether a row passes: one without a value, or for which the condition fails, does not. None: not compiled."""
+    source = Source()
+    lines = [f"{source.bind(budget.begin)}()"] if code.spends else []
+    try:
+        test = code.write(source)
+    except RecursionError:
+        return None
+    return source.function(
+        (
+            "if row is None:",
+            "    return False",
+            *lines,
+            "try:",
+            f"    found = {test}",
+            "except Exception as error:",
+            f"    {source.bind(note)}({source.bind(what)}, error)",
+            "    return False",
+            "return found is True",
+        )
+    )
+
+
+def select_of(columns: Sequence[tuple[str, Code]], note: Note) -> Callable[[Any], list[Any] | None] | None:
+    """Rows to rows of these columns; a tombstone stays one, and a column that fails is NULL. None: not compiled."""
+    source = Source()
+    lines = ["if row is None:", "    return None"]
+    items = []
+    try:
+        for place, (name, code) in enumerate(columns):
+            if code.is_safe:
+                items.append(code.write(source))
+                continue
+            if code.spends:
+                lines.append(f"{source.bind(budget.begin)}()")
+            lines += ["try:", f"    c{place} = {code.write(source)}", "except Exception as error:"]
+            lines += [f"    {source.bind(note)}({source.bind(name)}, error)", f"    c{place} = None"]
+            items.append(f"c{place}")
+    except RecursionError:
+        return None
+    return source.function((*lines, f"return [{', '.join(items)}]"))
