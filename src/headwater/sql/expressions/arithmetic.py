@@ -44,8 +44,8 @@ def arithmetic(symbol: str, left: Compiled, right: Compiled, position: Position)
     """The operation, compiled."""
     given = left.type or right.type
     if symbol == "+" and given in (types.STRING, types.BYTES) and (left.type or given) == (right.type or given):
-        code = generated.operation(left.written, right.written, _of_two(_joined))
-        return Compiled(given, _operation(_joined, left.evaluate, right.evaluate), code)
+        together = generated.operation(left.written, right.written, _of_two(_joined))
+        return Compiled(given, _operation(_joined, left.evaluate, right.evaluate), together)
     wide = types.widest(left.type or types.INTEGER, right.type or types.INTEGER)
     if wide is None or given is None:
         raise SqlError(f"Unsupported arithmetic types: {left.type} {symbol} {right.type}", position=position)

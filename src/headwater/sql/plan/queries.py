@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headwater.sql.expressions.compiled import Compiled, widened
 from headwater.sql.formats.internal import ROWS
@@ -23,7 +23,9 @@ from headwater.sql.plan.relations import Errors, KeyColumn, Relation, RowColumn,
 from headwater.sql.plan.rewriting import names_of, parts, replaced
 from headwater.sql.plan.selecting import Item
 from headwater.sql.plan.sources import RESERVED, check_formats, check_timestamp, check_topic, check_writable
-from headwater.streams.dsl.app import App
+
+if TYPE_CHECKING:
+    from headwater.streams.dsl.app import App
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ columns.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headwater.sql.expressions import values
 from headwater.sql.expressions.values import EvaluationError
@@ -19,9 +19,11 @@ from headwater.sql.plan.catalog import SourceInfo
 from headwater.sql.plan.relations import KeyColumn, Relation, RowColumn
 from headwater.sql.plan.sources import PSEUDO, WINDOW_BOUNDS
 from headwater.sql.plan.windowed import bare, bounds, windowed_serde
-from headwater.streams.dsl.app import App
 from headwater.streams.engine.processor import Processor
 from headwater.streams.engine.record import InputRecord, Record
+
+if TYPE_CHECKING:
+    from headwater.streams.dsl.app import App
 
 
 class NoKey:

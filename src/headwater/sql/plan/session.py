@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headwater.sql.expressions import budget
 from headwater.sql.expressions.column_scope import Scope
@@ -28,8 +28,10 @@ from headwater.sql.plan.catalog import Catalog, Column, SourceInfo
 from headwater.sql.plan.relations import Errors
 from headwater.sql.plan.sources import check_writable, source_of
 from headwater.sql.plan.troubles import Listener, leave_out
-from headwater.streams.dsl.app import App
 from headwater.streams.engine.failures import ErrorPolicy
+
+if TYPE_CHECKING:
+    from headwater.streams.dsl.app import App
 
 KEY_FORMAT = "ksql.persistence.default.format.key"
 OFFSET_RESET = "auto.offset.reset"
@@ -286,6 +288,8 @@ class Session:
 
     def _app(self, query_id: str) -> App:
         # Rows that cannot be decoded are left out, as ksqlDB does; all else that fails, fails the query.
+        from headwater.streams.dsl.app import App  # a server without queries does without
+
         return App(
             f"_confluent-ksql-{self.service_id}query_{query_id}",
             brokers=self.brokers,

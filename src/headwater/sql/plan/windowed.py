@@ -8,7 +8,6 @@ from typing import Any, Final
 from headwater.sql.formats.internal import ROWS
 from headwater.sql.language.tree import Emit, Window, WindowKind
 from headwater.sql.plan.catalog import SourceWindow
-from headwater.streams.dsl.materialized import Materialized
 from headwater.streams.engine.windows import SessionWindows, TimeWindows, Windowed
 from headwater.streams.serdes.windowed import SessionWindowedSerde, WindowedSerde
 
@@ -59,6 +58,8 @@ def aggregate(
     """The table of states by key and window."""
     late = 0 if emit is Emit.FINAL else max(DEFAULT_GRACE_MS - window.size_ms, 0)
     grace = late if window.grace_ms is None else window.grace_ms
+    from headwater.streams.dsl.materialized import Materialized
+
     store = Materialized(key=key, value=ROWS, retention_ms=window.retention_ms)
     if window.kind is WindowKind.SESSION:
         windows: Any = SessionWindows(window.size_ms, grace)

@@ -22,7 +22,6 @@ from headwater.sql.plan.session import PersistentQuery, Session
 from headwater.sql.server.engine import Outcome
 from headwater.sql.server.push import PushQuery
 from headwater.sql.server.query_states import QueryState
-from headwater.streams.plan.describe import describe
 
 State = Callable[[str], QueryState]  # of a query, by its id
 Entity = dict[str, Any]
@@ -191,6 +190,8 @@ def query_descriptions(text: str, session: Session, state: State, seen: Callable
 
 
 def _described(query: PersistentQuery, state: State) -> Entity:
+    from headwater.streams.plan.describe import describe  # a server without queries does without
+
     now, why, host = found = state(query.id)
     return {
         "id": query.id,

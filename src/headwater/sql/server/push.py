@@ -11,7 +11,7 @@ import asyncio
 import itertools
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headwater.base.ids import TopicPartition
 from headwater.client import AsyncConsumer
@@ -21,9 +21,11 @@ from headwater.sql.language.tree import SourceKind
 from headwater.sql.plan import properties, queries
 from headwater.sql.plan.catalog import Catalog, Column
 from headwater.sql.plan.relations import Errors
-from headwater.streams.dsl.app import App
 from headwater.streams.engine.failures import ErrorPolicy
 from headwater.streams.engine.record import InputRecord
+
+if TYPE_CHECKING:
+    from headwater.streams.dsl.app import App
 
 _numbers = itertools.count()
 RESET = "auto.offset.reset"
@@ -46,6 +48,8 @@ class Plan:
 def plan(query: tree.Query, catalog: Catalog, brokers: str) -> Plan:
     """Raises SqlError."""
     query_id = f"transient_{next(_numbers)}"
+    from headwater.streams.dsl.app import App  # a server without queries does without
+
     app = App(query_id, brokers=brokers, on_error=ErrorPolicy(deserialization="skip"))
     builder = queries.QueryBuilder(app, catalog, Errors(), transient=True)
     result = builder.build(query, "the result", properties.read({}, sink=True))

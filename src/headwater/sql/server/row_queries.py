@@ -16,8 +16,6 @@ from typing import Any, Final
 from headwater.base.acls import Operation
 from headwater.base.ids import TopicPartition
 from headwater.client import AsyncConsumer
-from headwater.client.schema_registry import SchemaRegistryClient
-from headwater.client.schema_registry.readable import RegisteredRecords
 from headwater.schemas import SchemaType
 from headwater.sql.functions import scope
 from headwater.sql.language import tree
@@ -319,6 +317,9 @@ def _registered(settings: Mapping[str, str]) -> Iterator[Registered]:
     if "url" not in settings:
         yield lambda _: None
         return
+    from headwater.client.schema_registry import SchemaRegistryClient  # a server without a registry does without
+    from headwater.client.schema_registry.readable import RegisteredRecords
+
     with contextlib.closing(SchemaRegistryClient(dict(settings))) as client:
         records = RegisteredRecords(client, is_required=False, warn=_log.warning)
 

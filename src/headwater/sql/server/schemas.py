@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 from headwater.base.errors import UserError
-from headwater.client.schema_registry import SchemaRegistryClient, SchemaRegistryError
 from headwater.schemas import ParsedSchema, SchemaError, StoredSchema
 from headwater.sql.formats.registry.port import Registered
 from headwater.sql.language.errors import SqlError
@@ -21,6 +20,8 @@ class RegistrySchemas:
     """Safe for threads, as its client is. Calls wait: never on the loop."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
+        from headwater.client.schema_registry import SchemaRegistryClient  # a server without a registry does without
+
         self._settings = dict(settings)
         self._client = SchemaRegistryClient(self._settings)
 
@@ -60,6 +61,8 @@ class RegistrySchemas:
 
 def _asked(ask: Callable[[], T]) -> T | None:
     """None where the registry says that it is not there."""
+    from headwater.client.schema_registry import SchemaRegistryError
+
     try:
         return ask()
     except SchemaRegistryError as error:

@@ -42,7 +42,7 @@ def native_cells() -> NativeCells | None:
     if is_pure_wanted():
         return None
     try:
-        from headwater.streams import _cells  # type: ignore[attr-defined]
+        from headwater.streams import _cells
     except ImportError:
         return None
     found: NativeCells = _cells

@@ -55,7 +55,7 @@ def compiled_counting() -> Counting | None:
     if is_pure_wanted():
         return None
     try:
-        from headwater.streams import _counting  # type: ignore[attr-defined]
+        from headwater.streams import _counting
     except ImportError:
         return None
     found: Counting = _counting
