@@ -92,7 +92,7 @@ class Accumulator:
 
     def add_sections(self, topic: TopicQueues, sections: list[Section]) -> list[ProducerBatch]:
         """Batches that are complete already, of a table. Those without a partition go where the sticky choice leads."""
-        now = self._clock()
+        topic.used_at = now = self._clock()
         batches = []
         with self.lock:
             for section in sections:

@@ -7,6 +7,7 @@ call.
 
 import random
 from collections.abc import Callable
+from contextlib import suppress
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.client.errors import BootstrapFailed, ConnectionFailed, RequestTimedOut, UnknownTopic, error_for
@@ -125,15 +126,14 @@ class ProducerCore:
         """Asks again when something hints at a change, and now and then."""
         while not self.closed:
             if not self._wants_metadata:
-                try:
+                with suppress(TimedOut):
                     await self.kernel.within(
                         self.session.settings.metadata_max_age_ms / 1000, self._metadata_wanted.next()
                     )
-                except TimedOut:
-                    self._forget_idle_topics()
             self._wants_metadata = False
-            if self.accumulator.topics:
-                await self.session.refresh_quietly(list(self.accumulator.topics))
+            topics = self._topics_in_use()
+            if topics:
+                await self.session.refresh_quietly(topics)
                 self.apply_metadata()
             await self.kernel.sleep(self.session.settings.backoff.delay_ms(0, self._chance()) / 1000)
 
@@ -147,12 +147,18 @@ class ProducerCore:
                     self.sender.leader_changed(queue)
         self.sender.route_all()
 
-    def _forget_idle_topics(self) -> None:
+    def _topics_in_use(self) -> list[str]:
+        """Those whose metadata is kept fresh (metadata.max.idle.ms).
+
+        The queues of the others stay: they know the sequence numbers. A partition that began at 0 again under the same
+        producer id and epoch would be answered as a duplicate of what it wrote before.
+        """
         limit = self.kernel.clock() - self.settings.metadata_max_idle
-        for name, queues in list(self.accumulator.topics.items()):
-            busy = any(queue.open or queue.waiting or queue.wire for queue in queues.queues)
-            if queues.used_at < limit and not busy:
-                del self.accumulator.topics[name]
+        return [
+            name
+            for name, queues in self.accumulator.topics.items()
+            if queues.used_at >= limit or any(queue.open or queue.waiting or queue.wire for queue in queues.queues)
+        ]
 
     # Waiting
 

@@ -266,6 +266,8 @@ class Kernel:
             if not self._ready:
                 return
             for _ in range(len(self._ready)):
+                if not self._ready:
+                    break  # a step has called this method itself, as a callback that sends a record does
                 self._ready.popleft().step()
 
     def timeout(self) -> float | None:

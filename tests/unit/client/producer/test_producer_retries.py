@@ -6,6 +6,9 @@ import pytest
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.client.producer.types import DeliveryTimedOut
+from headwater.records.columns import Section
+from headwater.records.pure.appending import BatchAppender
+from headwater.wire.messages.metadata import MetadataRequest
 from headwater.wire.messages.produce import (
     LeaderIdAndEpoch,
     NodeEndpoint,
@@ -298,6 +301,59 @@ def test_a_broker_that_comes_back_gets_what_waited() -> None:
     rig.broker.start()
     rig.flush()
     assert rig.logs.values[0] == [b"first", *_values(3)]
+
+
+IDLE_S = 3600
+
+
+def _section(value: bytes) -> Section:
+    appender = BatchAppender(1000)
+    appender.append(1, None, value)
+    return appender.section(0)
+
+
+def _topics_asked_for(rig: Rig) -> list[str | None]:
+    return [topic.name for request in rig.broker.received(MetadataRequest) for topic in request.topics or ()]
+
+
+def test_a_topic_that_was_idle_keeps_its_sequence_numbers() -> None:
+    """They began at 0 again, and the broker took the next batch for the first one: acknowledged, and never written."""
+    rig = Rig()
+    for value in _values(3):
+        rig.topic = rig.world.run(rig.core.topic("t"))  # as each send does
+        rig.send(value)
+        rig.flush()
+        rig.world.pass_time(IDLE_S)
+    assert rig.logs.values[0] == _values(3)
+    assert [header.base_sequence for header in rig.logs.headers] == [0, 1, 2]
+
+
+def test_metadata_of_an_idle_topic_is_not_asked_for_until_it_is_used_again() -> None:
+    rig = Rig()
+    rig.send(b"first")
+    rig.flush()
+    rig.world.pass_time(IDLE_S)
+    asked = len(_topics_asked_for(rig))
+    rig.world.pass_time(IDLE_S)
+    assert len(_topics_asked_for(rig)) == asked
+    rig.send(b"second")
+    rig.flush()
+    rig.world.pass_time(400)  # metadata.max.age.ms is 300 s
+    assert len(_topics_asked_for(rig)) > asked
+
+
+def test_a_topic_that_gets_whole_batches_only_is_in_use() -> None:
+    rig = Rig()
+    for number in range(10):
+        before = len(_topics_asked_for(rig))
+        (batch,) = rig.core.accumulator.add_sections(rig.topic, [_section(b"%d" % number)])
+        rig.core.sender.flush()
+        rig.flush()
+        assert batch.error is None
+        rig.world.pass_time(290)
+        if number > 1:
+            assert len(_topics_asked_for(rig)) > before
+    assert rig.logs.values[0] == _values(10)
 
 
 def test_acks_0_is_done_when_it_is_sent() -> None:

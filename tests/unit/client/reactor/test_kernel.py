@@ -162,3 +162,21 @@ def test_the_first_of_several_or_the_end_of_the_time() -> None:
     assert world.now - began == 5
     world.run(world.kernel.first_done(futures, None))
     assert world.now - began == 5, "one is done already"
+
+
+def test_a_step_may_run_what_is_ready_itself() -> None:
+    """A delivery callback that sends a record does: `Producer.close` failed with an IndexError then."""
+    world = FakeWorld()
+    done: list[str] = []
+
+    async def outer() -> None:
+        world.kernel.run_ready()
+        done.append("outer")
+
+    async def inner() -> None:
+        done.append("inner")
+
+    world.kernel.spawn(outer())
+    world.kernel.spawn(inner())
+    world.kernel.run_ready()
+    assert done == ["inner", "outer"]
