@@ -12,7 +12,7 @@ and owns its nodes, its stores' handles and its stream time, which never goes ba
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -278,7 +278,7 @@ class Task:
         if not self._lane_known:
             from headwater.streams.engine.lane.lane import compile_lane
 
-            self._lane, self._lane_known = None if self.has_cache else compile_lane(self), True
+            self._lane, self._lane_known = compile_lane(self), True
         if self._lane is not None and self._lane.takes(chunk):
             self.group.add_chunk((chunk.topic, chunk.partition), chunk)
         else:
@@ -287,10 +287,11 @@ class Task:
     def process_next(self, most: int = 1) -> int:
         """The next buffered record, or a run of up to `most`; how many."""
         if self._lane is not None and self.group.in_columns:
-            if self._outputs or self._changelog:
-                self._put_aside()
+            self.begin_columns()
             done = self._lane.step(most)
             if done:
+                for cache in self._caches:  # not within the run: what fails there would do the run again
+                    cache.make_room()
                 return done
         found = self.group.poll()
         if found is None:
@@ -357,8 +358,8 @@ class Task:
         return self._wall_schedules.fire(now_ms, self._call)
 
     @property
-    def has_cache(self) -> bool:
-        return bool(self._caches)
+    def caches(self) -> Sequence[StoreCache]:
+        return self._caches
 
     def flush_cache(self) -> None:
         """Changes that wait in record caches go to the changelog and through the nodes behind: before the `collect` of
@@ -368,7 +369,7 @@ class Task:
             self._put_aside()
         for cache in self._caches:
             try:
-                cache.flush()
+                cache.flush_all()
             except (StreamsError, ClusterFailure):
                 raise
             except Exception as error:
@@ -444,6 +445,11 @@ class Task:
     def change_context(self) -> ChangeContext:
         """Of a change that a cached store tells later."""
         return ChangeContext(self.record_timestamp, self.record_headers, self.record_metadata)
+
+    def begin_columns(self) -> None:
+        """What nodes have made so far comes before columns that are added from now on."""
+        if self._outputs or self._changelog:
+            self._put_aside()
 
     def columns_of(self, topic: str, partition: int | None, placed: bool) -> OutputColumns:
         """What a lane adds results for a topic to; with a partition it is a changelog. `placed`: each record names its

@@ -315,7 +315,7 @@ class Slot:
     def _flush_caches(self) -> None:
         """What waits in record caches belongs to this commit: its records are in the offsets."""
         for task in self.tasks:
-            if task.is_started and task.task.has_cache:
+            if task.is_started and task.task.caches:
                 task.task.flush_cache()
                 self._collect(task)
 

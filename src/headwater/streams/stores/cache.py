@@ -11,9 +11,9 @@ changed, all of this store's changes are told, that one first. Keys that were on
 Owned by a task. A discard of the task's state forgets what waits: it is of records that are processed again.
 """
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, cast
 
 ENTRY_BYTES = 25  # beside key, value and context: what Kafka Streams counts for an entry and its place in the list
 
@@ -43,6 +43,17 @@ class CachedChange(NamedTuple):
     context: ChangeContext
 
 
+class RunTeller(Protocol):
+    """Who puts the rows of a whole run of records at once, and tells many changes by column."""
+
+    @property
+    def context(self) -> ChangeContext:
+        """Of all changes of runs: nobody looks at the record that they came from."""
+
+    def tell_all(self, keys: list[bytes], values: list[bytes]) -> None:
+        """In this order. None of them is a deletion, and no record had headers."""
+
+
 class CacheBytes:
     """How many bytes the caches of all tasks of one application in one slot may have together."""
 
@@ -70,8 +81,11 @@ class StoreCache:
         self._tell = tell
         self._entry_bytes = ENTRY_BYTES + key_bytes
         self._recent: OrderedDict[bytes, int] = OrderedDict()  # key -> bytes; what was not used for longest is first
-        self._changes: dict[bytes, CachedChange] = {}  # in the order of the last change of each key
+        self._changes: dict[bytes, CachedChange | bytes] = {}  # in the order of the last change of each key; those of
+        # runs are the value alone: nobody asks for the old one
         self.on_change: Callable[[bytes, CachedChange], None] | None = None  # of the node that the store belongs to
+        self.run_teller: RunTeller | None = None
+        self._by_column = True  # whether all that waits can be told so
 
     def has_change(self, key: bytes) -> bool:
         return key in self._changes
@@ -80,7 +94,10 @@ class StoreCache:
         """`before`: what the store had, unless a change of the key waits already."""
         waiting = self._changes.pop(key, None)
         context = self._context()
-        self._changes[key] = CachedChange(value, before if waiting is None else waiting.old, context)
+        old = waiting.old if isinstance(waiting, CachedChange) else None if waiting is not None else before
+        self._changes[key] = CachedChange(value, old, context)
+        if value is None or context.headers:
+            self._by_column = False
         self._use(key, len(key) + (0 if value is None else len(value)) + context.size_bytes)
 
     def read(self, key: bytes, value: bytes | None) -> None:
@@ -101,18 +118,57 @@ class StoreCache:
         room.used_bytes += size - recent.get(key, 0)
         recent[key] = size
         recent.move_to_end(key)
+        self._make_room(self.flush)
+
+    def put_run(self, keys: list[bytes], values: list[bytes]) -> None:
+        """Of a run: each key once, in the order of their last change. All values have the same size."""
+        teller, recent, changes = self.run_teller, self._recent, self._changes
+        assert teller is not None, "a run without one who tells it"
+        if not keys:
+            return
+        for key in keys:
+            changes.pop(key, None)
+        changes.update(zip(keys, values, strict=True))
+        fixed = self._entry_bytes + len(values[0]) + teller.context.size_bytes
+        new = [key for key in keys if key not in recent]
+        recent.update((key, fixed + len(key)) for key in new)
+        self._room.used_bytes += fixed * len(new) + sum(map(len, new))
+        deque(map(recent.move_to_end, keys), maxlen=0)
+
+    def make_room(self) -> None:
+        """Behind a run."""
+        self._make_room(self.flush_all)
+
+    def _make_room(self, flush: Callable[[bytes], None]) -> None:
+        recent, room = self._recent, self._room
         while room.used_bytes > room.max_bytes and recent:
             eldest, freed = recent.popitem(last=False)
             room.used_bytes -= freed
             if eldest in self._changes:
-                self.flush(eldest)
+                flush(eldest)
 
-    def flush(self, first: bytes | None = None) -> None:
-        """Tells all changes. Nodes that are told may put into other stores, and so flush those."""
+    def flush_all(self, first: bytes | None = None) -> None:
+        """As `flush`, where no record is being processed: by column, if that can be."""
+        if self.run_teller is None or not self._by_column:
+            self.flush(first)
+            return
         changes, self._changes = self._changes, {}
         if first is not None:
             changes = {first: changes.pop(first), **changes}
+        if changes:
+            values = [change if isinstance(change, bytes) else change.value for change in changes.values()]
+            self.run_teller.tell_all(list(changes), cast(list[bytes], values))  # no deletion is among them
+
+    def flush(self, first: bytes | None = None) -> None:
+        """Tells all changes. Nodes that are told may put into other stores, and so flush those."""
+        changes, self._changes, self._by_column = self._changes, {}, True
+        if first is not None:
+            changes = {first: changes.pop(first), **changes}
+        teller = self.run_teller
         for key, change in changes.items():
+            if isinstance(change, bytes):
+                assert teller is not None, "a run without one who tells it"
+                change = CachedChange(change, None, teller.context)
             self._tell(key, change)
             if change.value is None:
                 self._room.used_bytes -= self._recent.pop(key, 0)
@@ -122,3 +178,4 @@ class StoreCache:
         self._room.used_bytes -= sum(self._recent.values())
         self._recent.clear()
         self._changes.clear()
+        self._by_column = True

@@ -5,16 +5,25 @@ The most common aggregate, and the one where Python's share per record is the la
 the topology is another one, or without the compiled module; a run that it leaves (rows behind the retention) is done by
 the lane's own function. Both give the same, which the property test of the lane compares. A run changes nothing before
 all of it is counted.
+
+Where the store is cached, a run puts its counts into the store and leaves it to the record cache to tell the last of
+each key, by column too (`cached_counting_run`): what a run would have sent twice is not even made. A cache that is too
+small makes room behind a run, not behind each record.
 """
 
+import struct
+from abc import ABC, abstractmethod
+from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from headwater.base.compiled import is_pure_wanted
 from headwater.records.codec import partition_keys
 from headwater.records.columns import BinaryColumn
 from headwater.streams.engine.columns import PackedRows
+from headwater.streams.engine.lane.code import NotInLane
+from headwater.streams.engine.record import NO_HEADERS, RecordMetadata
 from headwater.streams.engine.sink import Sink
 from headwater.streams.engine.stream_aggregate import StreamAggregateProcessor
 from headwater.streams.engine.table_to_stream import TableToStream
@@ -25,10 +34,14 @@ from headwater.streams.plan.topology import SinkNode, SourceNode
 from headwater.streams.serdes.native_cells import Cells, Column, NativeCells, native_cells
 from headwater.streams.serdes.stock import LONG
 from headwater.streams.serdes.windowed import WindowedSerde
+from headwater.streams.stores.cache import ChangeContext, StoreCache
+from headwater.streams.stores.formats import WINDOW_SUFFIX_SIZE
 from headwater.streams.stores.ordered import PendingMap
 
 if TYPE_CHECKING:
     from headwater.streams.engine.task import Task
+
+_SEGMENT_BYTES: Final = 8  # before the key of a window in a row's
 
 Run = Callable[..., None]
 Check = Callable[[list[bytes | None]], Any]
@@ -71,15 +84,27 @@ class Shape:
     log: str | None
 
 
-def counting_run(task: "Task", checks: tuple[Check, Check], otherwise: Run) -> Run | None:
+def counting_run(task: "Task", checks: tuple[Check, Check], otherwise: Run) -> "_KeyCounts | _WindowCounts | None":
     """For a task that has a lane, whose function is `otherwise`."""
     native, cells = compiled_counting(), native_cells()
     shape = None if native is None else _shape(task)
     if native is None or cells is None or shape is None:
         return None
     if isinstance(shape.processor, WindowAggregateProcessor):
-        return _WindowCounts(task, shape, native, checks, otherwise)
+        return _WindowCounts(task, shape, native, checks, otherwise, cells)
     return _KeyCounts(task, shape, native, checks, otherwise, cells)
+
+
+def cached_counting_run(task: "Task", checks: tuple[Check, Check]) -> Run | None:
+    """The same for a task whose only cached store is that of the counts. What it leaves goes through the nodes."""
+    made = counting_run(task, checks, _leave_to_nodes)
+    if made is None or len(task.caches) != 1 or not made.hold_back(task.caches[0]):
+        return None
+    return made
+
+
+def _leave_to_nodes(*_: object) -> None:
+    raise NotInLane("a run of counts in a cached store")
 
 
 def _shape(task: "Task") -> Shape | None:
@@ -130,10 +155,21 @@ def _is_tumbling(processor: WindowAggregateProcessor) -> bool:
     return isinstance(windows, TimeWindows) and windows.size_ms == windows.advance_ms
 
 
-class _Counts:
+class _Counts(ABC):
     def __init__(
-        self, task: "Task", shape: Shape, native: Counting, checks: tuple[Check, Check], otherwise: Run
+        self,
+        task: "Task",
+        shape: Shape,
+        native: Counting,
+        checks: tuple[Check, Check],
+        otherwise: Run,
+        cells: NativeCells,
     ) -> None:
+        self._pack_cells = cells.pack_cells
+        self._cache: StoreCache | None = None
+        source = next(node for node in task.plan.nodes if isinstance(node, SourceNode))
+        origin = RecordMetadata(task.topic_name(source.topics[0]), task.partition, -1)
+        self.context = ChangeContext(-1, NO_HEADERS, origin)
         self._task = task
         self._shape = shape
         self._native = native
@@ -147,6 +183,29 @@ class _Counts:
         layers, end = self._rows.layers()
         counts, stamps = self._native.count_rows(rows, times, fresh, layers, end, self._rows.get)
         return counts, stamps, fresh
+
+    def hold_back(self, cache: StoreCache) -> bool:
+        """Runs go to the cache from now on; False: nodes see to that."""
+        if self._shape.processor.send_old_values or cache is not getattr(self._store, "cache", None):
+            return False
+        self._cache = cache
+        cache.run_teller = self
+        return True
+
+    def _held(self, cache: StoreCache, rows: list[bytes], fresh: dict[bytes, bytes | None], skipped: int = 0) -> None:
+        """`skipped`: bytes before the cache's key in that of a row."""
+        changed = list(dict.fromkeys(reversed(rows)))
+        changed.reverse()
+        values = cast(list[bytes], [fresh[row] for row in changed])
+        cache.put_run([row[skipped:] for row in changed] if skipped else changed, values)
+
+    @abstractmethod
+    def tell_all(self, keys: list[bytes], values: list[bytes]) -> None: ...
+
+    def _told(self, values: list[bytes]) -> tuple[bytes, bytes]:
+        """Counts and times, as columns."""
+        numbers = struct.unpack(f">{2 * len(values)}q", b"".join(values))
+        return struct.pack(f">{len(values)}q", *numbers[1::2]), array("q", numbers[::2]).tobytes()
 
     def _packed(self, keys: Column, counts: bytes, stamps: bytes, places: bytes | None = None) -> PackedRows:
         offsets, data = keys
@@ -163,18 +222,6 @@ class _Counts:
 
 
 class _KeyCounts(_Counts):
-    def __init__(
-        self,
-        task: "Task",
-        shape: Shape,
-        native: Counting,
-        checks: tuple[Check, Check],
-        otherwise: Run,
-        cells: NativeCells,
-    ) -> None:
-        super().__init__(task, shape, native, checks, otherwise)
-        self._pack_cells = cells.pack_cells
-
     def __call__(self, order: bytes, keys: Cells, values: Cells, times: list[int]) -> None:  # noqa: ARG002 - as a lane's function
         self._check_keys(keys)
         self._check_values(values)
@@ -182,20 +229,30 @@ class _KeyCounts(_Counts):
         if None in keys or None in values:
             whole = [i for i, key in enumerate(keys) if key is not None and values[i] is not None]
             kept, times = [keys[i] for i in whole], [times[i] for i in whole]
-        packed = self._pack_cells(kept)
+        packed = None if self._cache is not None else self._pack_cells(kept)
         counts, stamps, fresh = self._count(kept, times)
         self._rows.put_all(fresh)
+        if self._cache is not None:
+            self._held(self._cache, kept, fresh)
+        elif packed is not None:
+            self._send(packed, counts, stamps)
+        self._drop("null key or value", len(keys) - len(kept))
+
+    def _send(self, packed: Column, counts: bytes, stamps: bytes) -> None:
         self._log(packed, counts, stamps)
         for topic in self._shape.topics:
             self._task.packed_of(topic, None).add(self._packed(packed, counts, stamps))
-        self._drop("null key or value", len(keys) - len(kept))
+
+    def tell_all(self, keys: list[bytes], values: list[bytes]) -> None:
+        self._task.begin_columns()
+        self._send(self._pack_cells(keys), *self._told(values))
 
 
 class _WindowCounts(_Counts):
     def __call__(self, order: bytes, keys: Cells, values: Cells, times: list[int]) -> None:
         self._check_keys(keys)
         self._check_values(values)
-        segments, processor, task = self._store.segments, self._shape.processor, self._task
+        segments, processor = self._store.segments, self._shape.processor
         assert isinstance(processor, WindowAggregateProcessor)
         windows: Any = processor.windows
         found = self._native.window_rows(
@@ -214,15 +271,28 @@ class _WindowCounts(_Counts):
             return
         rows, kept_times, logged, told, kept, observed, latest, late, nulls = found
         counts, stamps, fresh = self._count(rows, kept_times)
-        places = {topic: self._places(topic, len(rows), kept) for topic in self._shape.topics}
+        if self._cache is None:
+            self._send(logged, told, kept, counts, stamps)
         self._rows.put_all(fresh)
-        self._log(logged, counts, stamps)
-        for topic in self._shape.topics:
-            task.packed_of(topic, None).add(self._packed(told, counts, stamps, places[topic]))
         processor.observed_stream_time = observed
         segments.observe(latest)
         self._drop("late", late)
         self._drop("null key", nulls)
+        if self._cache is not None:
+            self._held(self._cache, rows, fresh, _SEGMENT_BYTES)
+
+    def _send(self, logged: Column, told: Column, kept: Column, counts: bytes, stamps: bytes) -> None:
+        """Keys in the changelog, in the results, and alone."""
+        places = {topic: self._places(topic, len(counts) // 8, kept) for topic in self._shape.topics}
+        self._log(logged, counts, stamps)
+        for topic in self._shape.topics:
+            self._task.packed_of(topic, None).add(self._packed(told, counts, stamps, places[topic]))
+
+    def tell_all(self, keys: list[bytes], values: list[bytes]) -> None:
+        self._task.begin_columns()
+        told, alone = [key[:-4] for key in keys], [key[:-WINDOW_SUFFIX_SIZE] for key in keys]
+        pack = self._pack_cells
+        self._send(pack(keys), pack(told), pack(alone), *self._told(values))
 
     def _places(self, topic: str, size: int, keys: Column) -> bytes:
         """Windows lie where their keys do."""

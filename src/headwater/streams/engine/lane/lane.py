@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from headwater.streams.engine.columns import Chunk
 from headwater.streams.engine.lane.code import NotInLane
 from headwater.streams.engine.lane.compiler import Compiled, Compiler
-from headwater.streams.engine.lane.counting import counting_run
+from headwater.streams.engine.lane.counting import cached_counting_run, counting_run
 from headwater.streams.engine.partition_group import PartitionQueue
 from headwater.streams.stores.segments import Segments
 
@@ -204,5 +204,10 @@ def compile_lane(task: "Task") -> Lane | None:
         compiled = Compiler(task).all()
     except NotInLane:
         return None
+    if task.caches:  # what is compiled of other operators does not know them
+        held_back = cached_counting_run(task, compiled.checks[0])
+        if held_back is None:
+            return None
+        return Lane(task, dataclasses.replace(compiled, run=held_back, chains=[None] * len(compiled.chains)))
     in_c = counting_run(task, compiled.checks[0], compiled.run)
     return Lane(task, compiled if in_c is None else dataclasses.replace(compiled, run=in_c))

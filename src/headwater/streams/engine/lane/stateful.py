@@ -21,6 +21,7 @@ from headwater.streams.engine.typed_stores import TimestampedKeyValueStore
 from headwater.streams.engine.window_aggregate import WindowAggregateProcessor
 from headwater.streams.engine.windows import TimeWindows, Windowed
 from headwater.streams.serdes.stock import LONG
+from headwater.streams.stores.cached import CachedKeyValues, CachedWindows
 from headwater.streams.stores.formats import LONG as EIGHT
 from headwater.streams.stores.formats import SEQUENCE_MAX, TWO_LONGS, WINDOW
 from headwater.streams.stores.key_value import KeyValues
@@ -39,7 +40,7 @@ class Rows:
 
     def __init__(self, compiler: "Compiler", name: str, kind: type[KeyValues] | type[Windows]) -> None:
         store = compiler.task.byte_stores.get(name)
-        if type(store) is not kind:
+        if not isinstance(store, kind) or type(store) not in (kind, CachedKeyValues, CachedWindows):
             raise NotInLane(f"the store {name}")
         code, plan = compiler.code, compiler.store_plan(name)
         rows = store.rows
