@@ -277,3 +277,31 @@ def test_a_wrong_password_is_told_without_it(database: MariaDb) -> None:
     with pytest.raises(RetriableError, match="Access denied for user 'headwater'") as caught:
         dialect_of(config).connect()
     assert "wrong-one" not in str(caught.value)
+
+
+@pytest.mark.parametrize("column", ["bare", "zoned"])
+def test_columns_without_a_zone_are_in_that_of_the_database(database: MariaDb, column: str) -> None:
+    """The server's zone is another, and that of TIMESTAMP columns does not count: they have one."""
+    database("CREATE TABLE t (id INT PRIMARY KEY, bare DATETIME(3), zoned TIMESTAMP(3) NULL)")
+    database("SET time_zone = '+00:00'")
+    database("INSERT INTO t VALUES (1, '2020-07-01 12:00', '2020-07-01 12:00')")
+    zone = {"db.timezone": "Europe/Berlin"}
+    kit = source(database, **zone, mode="timestamp", table_whitelist="t", timestamp_column_name=column)
+    (record,) = kit.poll()
+    found = record.value.as_dict()
+    assert found["bare"] == datetime(2020, 7, 1, 10, tzinfo=UTC)  # noon in Berlin, in summer
+    assert found["zoned"] == datetime(2020, 7, 1, 12, tzinfo=UTC)
+    database("SET time_zone = '+00:00'")
+    database("INSERT INTO t VALUES (2, '2020-07-01 12:30', '2020-07-01 12:30')")  # compared in the same zone: younger
+    later: list[Any] = []
+    while not later:
+        later = kit.poll()
+    assert [each.value.get("id") for each in later] == [2]
+    end(kit)
+    schema = s.struct([("id", s.INT32), ("bare", s.TIMESTAMP_SCHEMA), ("zoned", s.TIMESTAMP_SCHEMA)])
+    moment = datetime(2020, 7, 1, 10, tzinfo=UTC)
+    writing = sink(database, **zone, table_name_format="t")
+    writing.put(writing.record(Struct(schema, {"id": 3, "bare": moment, "zoned": moment}), schema=schema))
+    writing.close()
+    (row,) = database("SELECT CAST(bare AS CHAR), UNIX_TIMESTAMP(zoned) FROM t WHERE id = 3")
+    assert (row[0], int(row[1])) == ("2020-07-01 12:00:00.000", int(moment.timestamp()))

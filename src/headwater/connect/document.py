@@ -135,10 +135,9 @@ a standalone worker, as they do there. The door speaks plain HTTP on 127.0.0.1 u
 - **Spark.** SparkSource and SparkSink read and write whatever Spark can (`format`, `options.*`), with the same converters and transforms. A worker has
   one Spark session, begun by the first connector that needs it, made of the worker's `spark.*` properties: `spark.master`, `spark.jars`, `spark.jars.packages`.
   A connector cannot set any of them. SparkSink is a streaming query that calls converters and transforms in Spark's tasks: files (parquet, orc, json,
-  csv, text, xml, avro), `headwater-postgres` and `headwater-sqlite` leave a mark with each batch, and a batch that is marked is not written again: with local files, and with one worker
-  killed and begun again, each record was there once. Two workers that write at the same time are not fenced from each other: one that sleeps between its look for the
-  mark and what it does next, while another has taken over, can remove files of a batch or write it again. Every other format (jdbc among them) is at least once. A batch of files is a
-  directory that gets its name when it is whole, and counts when `_manifests` names it; a batch that was not through is replaced. On object stores, where a rename is a
+  csv, text, xml, avro), `headwater-postgres` and `headwater-sqlite` leave a mark with each batch, and a batch that is marked is not written again: with local files and HDFS each record is there once,
+  though the worker is killed. A worker that sleeps while another has taken over finds, there, that the batch has its name, and takes its own files away; object stores have no rename that refuses a name, and do not keep such a worker out. Every other format (jdbc among them) is at least once. A batch of files is a
+  directory that gets its name when it is whole, and counts when `_manifests` names it; a batch that was not through is written again. On object stores, where a rename is a
   copy, plain readers may see a directory grow: read only what the manifests name (`read_committed_files` does, for Parquet alone). `checkpoint.location` says where a sink goes on; the group
   `connect-<name>` follows, and its offsets cannot be set. SparkSource gives a batch of a stream, or a whole read (`read.mode=batch`), as records of one
   transaction on workers of a group with `exactly.once.source.support=enabled`, which is built for and not tested with a group; elsewhere at least once: the offset of

@@ -175,6 +175,53 @@ def test_parts_of_a_table_are_shared_out_and_each_row_is_in_one(database: Databa
     assert sorted(found, key=str) == sorted([None, -4, -1, 0, 1, 2, 3, 7, 8], key=str)
 
 
+def all_rows(kit: Source, most: int) -> list[int]:
+    """Of all tasks, one after the other, committed."""
+    found: list[int] = []
+    for props in kit.connector.task_configs(most):
+        task = JdbcSourceTask()
+        task.context = kit.task.context
+        task.start(props)
+        while any(query.due == 0 for query in task._queries) or task._open is not None:
+            for record in task.poll() or []:
+                assert record.source_partition is not None
+                found.append(record.value.get("n"))
+                kit.offsets.write([(record.source_partition, record.source_offset)])
+        task.close()
+    return found
+
+
+@pytest.mark.parametrize("mode", ["incrementing", "timestamp", "timestamp+incrementing"])
+def test_parts_of_a_table_have_offsets_of_their_own(database: Database, sources: list[Source], mode: str) -> None:
+    database("CREATE TABLE a (n INTEGER PRIMARY KEY, at TIMESTAMP)")
+
+    def add(*numbers: int) -> None:
+        for number in numbers:
+            database("INSERT INTO a VALUES (?, ?)", number, f"2020-01-01 00:00:{number:02}")
+
+    columns = {"incrementing.column.name": "n", "timestamp.column.name": "at", "table.partition.column": "n"}
+    config = {"mode": mode, "poll.interval.ms": "1000000", **columns}
+    add(1, 2)
+    sources.append(Source(database, **config))
+    assert sorted(all_rows(sources[0], 1)) == [1, 2]  # as a whole
+    sources.append(Source(database, **config, **{"table.partitions": "3"}))
+    for source in sources[1:]:
+        source.offsets = sources[0].offsets
+        source.task.context.offset_reader = sources[0].offsets  # type: ignore[attr-defined]
+    add(3, 4, 7, 8)
+    assert len(sources[1].connector.task_configs(5)) == 3
+    assert sorted(all_rows(sources[1], 3)) == [3, 4, 7, 8]  # on from where the whole table was
+    assert all_rows(sources[1], 2) == []
+    add(9, 10, 11)
+    assert sorted(all_rows(sources[1], 1)) == [9, 10, 11]
+    assert sources[0].offsets.offset({"protocol": "1", "table": "a", "part": "1"}) is not None
+    sources.append(Source(database, **config, **{"table.partitions": "2"}))
+    sources[2].task.context.offset_reader = sources[0].offsets  # type: ignore[attr-defined]
+    for other in (sources[0], sources[2]):
+        with pytest.raises(ConnectError, match="another number of parts"):
+            all_rows(other, 1)
+
+
 def test_types_and_tables_are_those_of_the_database(database: Database, sources: list[Source]) -> None:
     database('CREATE TABLE "odd name" (i INT NOT NULL, b BOOLEAN, d DATE, x BLOB, f REAL)')
     database("""INSERT INTO "odd name" VALUES (1, 1, '2020-02-29', x'00ff', 0.5)""")
@@ -319,8 +366,7 @@ def test_what_has_no_schema_or_no_table_is_told(database: Database) -> None:
                 "topic.prefix": "p",
                 "table.partitions": "2",
                 "table.partition.column": "n",
-                "mode": "incrementing",
-                "incrementing.column.name": "n",
+                "query": "SELECT 1 AS n",
             },
             "table.partitions",
         ),

@@ -125,6 +125,16 @@ def test_timestamps_are_written_in_utc_and_what_is_no_number_is_refused() -> Non
         dialect().to_parameter(s.FLOAT64, float("nan"))
 
 
+def test_columns_of_both_kinds_cannot_be_compared_in_a_zone() -> None:
+    made = Mariadb(urlsplit("mariadb://host/shop"), None, None, "Europe/Berlin")
+    made._compared_zoned = {"changed"}
+    moment = datetime(2020, 7, 1, 10, tzinfo=UTC)
+    assert made.compared_moment(["Changed"], moment) == datetime(2020, 7, 1, 10)  # noqa: DTZ001
+    assert made.compared_moment(["made"], moment) == datetime(2020, 7, 1, 12)  # noqa: DTZ001
+    with pytest.raises(ConnectError, match="all are TIMESTAMP or all are DATETIME"):
+        made.compared_moment(["changed", "made"], moment)
+
+
 def test_times_of_day_come_as_durations() -> None:
     assert from_database(s.TIME_SCHEMA, timedelta(hours=1, microseconds=2999)) == time(1, 0, 0, 2000)
     with pytest.raises(ConnectError, match=r"not a .*Time"):

@@ -26,6 +26,7 @@ class Column(NamedTuple):
 
 class Dialect:
     placeholder: str
+    needs_columns = False  # `cell_parameter` depends on what `columns` has found
     quotation_mark = '"'
     errors: tuple[type[Exception], ...]
     misfits: tuple[type[Exception], ...]  # of `errors`: the value can never be taken
@@ -73,6 +74,14 @@ class Dialect:
     def timestamp_parameter(self, moment: datetime) -> Any:
         return moment
 
+    def compared_moment(self, columns: Sequence[str], moment: datetime) -> Any:
+        """`timestamp_parameter`, to be compared with these columns, of which the first that is not null counts."""
+        del columns
+        return self.timestamp_parameter(moment)
+
+    def learn_columns(self, connection: Any, base: str) -> None:
+        """Before timestamps of what `base`, a SELECT, gives are compared: for who must know the types of its columns."""
+
     def column_type(self, schema: Schema) -> str:
         raise NotImplementedError
 
@@ -88,6 +97,11 @@ class Dialect:
         if value is None or schema.type not in (Type.ARRAY, Type.MAP, Type.STRUCT):
             return value
         raise DataError(f"A {schema.type} has no column type; Flatten, or ReplaceField, may help")
+
+    def cell_parameter(self, table: str, column: str, schema: Schema, value: Any) -> Any:
+        """`to_parameter`, of a value for this column."""
+        del table, column
+        return self.to_parameter(schema, value)
 
     def quote(self, name: str) -> str:
         """`schema.table` is two names."""

@@ -4,6 +4,9 @@ Sessions are in UTC and strict: what does not fit is an error, never cut. A prim
 letters and trailing blanks, as Kafka's keys do, whatever the server's collation. DDL commits here, so the sink makes
 its tables before it begins to write. A transaction sees what was there when it first read; only a locking read sees
 what is committed now.
+
+A DATETIME has no zone: it is in that of the connector (db.timezone), which Python converts, for the server may not know
+its name. A TIMESTAMP has one, and comes and goes in the session's UTC.
 """
 
 import math
@@ -12,12 +15,13 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any, Final, NamedTuple
 from urllib.parse import SplitResult, parse_qsl, unquote
+from zoneinfo import ZoneInfo
 
 from headwater.connect.connectors.jdbc_dialects import Column, Dialect
 from headwater.connect.data import schema as s
 from headwater.connect.data.logical import scale_of
 from headwater.connect.data.schema import Schema, Type
-from headwater.connect.errors import ConfigError, DataError, RetriableError
+from headwater.connect.errors import ConfigError, ConnectError, DataError, RetriableError
 
 PORT: Final = 3306
 # UTC: timestamps are compared and shown in it. Strict, beside what the server's owner wants.
@@ -128,8 +132,13 @@ class Mariadb(Dialect):
     quotation_mark = "`"
     locking_read = " FOR UPDATE"
 
-    def __init__(self, url: SplitResult, user: str | None, password: str | None) -> None:
+    def __init__(self, url: SplitResult, user: str | None, password: str | None, zone: str = "UTC") -> None:
+        """`zone`: of columns without one."""
         options = options_of(url)
+        self._zone = ZoneInfo(zone) if zone != "UTC" else None
+        self.needs_columns = self._zone is not None
+        self._zoned: dict[str, set[str]] = {}  # by table: the columns that are TIMESTAMP
+        self._compared_zoned: set[str] = set()  # of what is read
         self._options = dict(options.connection)
         self._options |= {name: value for name, value in (("user", user), ("password", password)) if value}
         try:
@@ -140,15 +149,13 @@ class Mariadb(Dialect):
         self._cursor = _abandonable(pymysql.cursors.SSCursor)
         self.errors = (pymysql.Error,)
         self.misfits, self.conflicts = (pymysql.DataError,), (pymysql.IntegrityError,)
+        codes, known = pymysql.constants.FIELD_TYPE, pymysql.converters.conversions
+        read = {code: known[code] for code in (codes.DATE, codes.DATETIME, codes.TIMESTAMP)}
         if options.zero_dates_are_null:
-            codes = pymysql.constants.FIELD_TYPE
-            read = {
-                code: pymysql.converters.conversions[code] for code in (codes.DATE, codes.DATETIME, codes.TIMESTAMP)
-            }
-            self._options["conv"] = {
-                **pymysql.converters.conversions,
-                **{code: _null_unless_date(convert) for code, convert in read.items()},
-            }
+            read = {code: _null_unless_date(convert) for code, convert in read.items()}
+        if self._zone is not None:
+            read[codes.DATETIME] = _in_zone(read[codes.DATETIME], self._zone)
+        self._options["conv"] = {**known, **read}
 
     def connect(self) -> Any:
         try:
@@ -180,6 +187,8 @@ class Mariadb(Dialect):
         made = []
         for column, kind, whole_type, scale, nullable, key in self._ask(connection, sql, *_names(table)):
             found = schema_of(kind, whole_type, scale)
+            if kind == "timestamp":
+                self._zoned.setdefault(table, set()).add(column.casefold())
             made.append(Column(column, found.as_optional() if nullable == "YES" else found, key == "PRI"))
         return made
 
@@ -209,6 +218,30 @@ class Mariadb(Dialect):
 
     def timestamp_parameter(self, moment: datetime) -> datetime:
         return moment.astimezone(UTC).replace(tzinfo=None)
+
+    def learn_columns(self, connection: Any, base: str) -> None:
+        if self._zone is None:
+            return
+        with connection.cursor() as cursor:
+            cursor.execute(f"SELECT * FROM ({base}) AS given LIMIT 0", ())
+            code = self._pymysql.constants.FIELD_TYPE.TIMESTAMP
+            self._compared_zoned = {column[0].casefold() for column in cursor.description if column[1] == code}
+
+    def compared_moment(self, columns: Sequence[str], moment: datetime) -> datetime:
+        zoned = {each.casefold() in self._compared_zoned for each in columns}
+        if self._zone is None or zoned == {True}:
+            return self.timestamp_parameter(moment)
+        if len(zoned) > 1:
+            raise ConnectError("timestamp.column.name: with db.timezone, all are TIMESTAMP or all are DATETIME")
+        return self._bare(moment)
+
+    def cell_parameter(self, table: str, column: str, schema: Schema, value: Any) -> Any:
+        if isinstance(value, datetime) and column.casefold() not in self._zoned.get(table, ()):
+            return self._bare(value)
+        return self.to_parameter(schema, value)
+
+    def _bare(self, moment: datetime) -> datetime:
+        return moment.astimezone(self._zone or UTC).replace(tzinfo=None)
 
     def column_type(self, schema: Schema) -> str:
         if schema.name == s.DECIMAL:
@@ -272,6 +305,14 @@ def _null_unless_date(convert: Any) -> Any:
     def read(text: Any) -> Any:
         found = convert(text)
         return found if isinstance(found, date) else None
+
+    return read
+
+
+def _in_zone(convert: Any, zone: ZoneInfo) -> Any:
+    def read(text: Any) -> Any:
+        found = convert(text)
+        return found.replace(tzinfo=zone) if isinstance(found, datetime) else found
 
     return read
 

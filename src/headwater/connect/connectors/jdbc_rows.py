@@ -78,7 +78,7 @@ def _keys(mode: str, names: Sequence[str], record: SinkRecord) -> dict[str, Cell
 
 def statement_of(dialect: Dialect, mode: str, row: Row) -> Statement:
     """`mode` is the sink's insert.mode. Raises DataError for a value that no column can have."""
-    values = [dialect.to_parameter(schema, value) for schema, value in row.cells.values()]
+    values = [dialect.cell_parameter(row.table, name, *cell) for name, cell in row.cells.items()]
     keys, others = list(row.keys), list(row.others or {})
     where = " AND ".join(f"{dialect.quote_column(each)} = {dialect.placeholder}" for each in keys)
     if row.others is None:

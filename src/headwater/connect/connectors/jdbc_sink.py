@@ -93,6 +93,8 @@ class JdbcSinkTask(SinkTask):
         for plan in plans:  # before anything is written: on MariaDB, what makes a table commits
             if isinstance(plan, _Plan):
                 self._make_room(cursor, plan.row)
+        if self._dialect.needs_columns:  # which are known by now
+            plans = [self._plan(record) for record in records]
         begins = self._begin(cursor, records)
         statements: list[Statement] = []
         for record, plan in zip(records, plans, strict=True):

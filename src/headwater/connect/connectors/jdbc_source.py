@@ -1,7 +1,9 @@
 """JdbcSource: rows of tables, or of a query, as records; whole tables again and again, or only what is new.
 
 What a mode can miss is in the docs of `mode`. Offsets and partitions have the names of the connector that this follows:
-{"protocol": "1", "table": ...} or {"query": "query"}; {"incrementing": n, "timestamp": ms, "timestamp_nanos": n}.
+{"protocol": "1", "table": ...} or {"query": "query"}; {"incrementing": n, "timestamp": ms, "timestamp_nanos": n}. A
+part of a table (table.partitions) has a partition of its own, with "part": "0", and its offset says of how many ("parts")
+it is one: rows are in other parts where there are more, so offsets of another number are refused.
 """
 
 import contextlib
@@ -12,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any, ClassVar, Final
 
 from headwater.base.config.validators import AtLeast, OneOf
-from headwater.connect.api import SourceConnector, SourceTask
+from headwater.connect.api import OffsetReader, SourceConnector, SourceTask
 from headwater.connect.config.definition import ConfigDef, ConfigValue
 from headwater.connect.config.keys import HIGH, LOW, MEDIUM, REQUIRED, listing, long, text, whole
 from headwater.connect.connectors.jdbc_dialects import Column, Dialect, from_database, moment_of
@@ -24,6 +26,7 @@ from headwater.connect.data.struct import Struct
 from headwater.connect.errors import ConnectError, RetriableError
 
 _TABLES: Final = "tables"  # of a task: names, or names with the part that is read
+_PARTS_LOOKED_AT: Final = 32  # for offsets of a time when a table was read in more parts
 _NEXT, _PART = "\x1f", "\x1e"
 _EPOCH: Final = millis_to_timestamp(0)
 _REFUSED: Final = ("catalog.pattern", "schema.pattern", "numeric.mapping", "numeric.precision.mapping", "query.suffix", "dialect.name", "table.types", "timestamp.granularity", "transaction.isolation.mode")  # fmt: skip
@@ -42,7 +45,7 @@ class _Query:
     ) -> None:
         """`part`: the one of table.partitions that is read."""
         self._dialect, self._config, self.table, self._part = dialect, config, table, part
-        self.partition: dict[str, Any] = {"protocol": "1", "table": table} if table is not None else {"query": "query"}
+        self.partition = partition_of(table, part if config["mode"] != "bulk" else None)
         mode = config["mode"]
         self._incrementing = config["incrementing.column.name"] if "incrementing" in mode else None
         self._timestamps: list[str] = config["timestamp.column.name"] if "timestamp" in mode else []
@@ -80,27 +83,32 @@ class _Query:
             if self._incrementing or self._timestamps:
                 base = f"SELECT * FROM ({base}) AS given"
         number = dialect.quote_column(self._incrementing) if self._incrementing else ""
+        part = self._of_part()
         if not self._timestamps:
             if not number:
-                return base + self._of_part(), []
-            return f"{base} WHERE {number} > {mark} ORDER BY {number} ASC", [self._last_number]
+                return base + (f" WHERE {part}" if part else ""), []
+            of_part = f" AND {part}" if part else ""
+            return f"{base} WHERE {number} > {mark}{of_part} ORDER BY {number} ASC", [self._last_number]
+        dialect.learn_columns(connection, base)
         parts = [dialect.timestamp_expression(each) for each in self._timestamps]
         when = parts[0] if len(parts) == 1 else f"COALESCE({', '.join(parts)})"
         until = dialect.now(connection) - timedelta(milliseconds=self._config["timestamp.delay.interval.ms"])
-        begin, end = dialect.timestamp_parameter(self._last_moment), dialect.timestamp_parameter(until)
+        begin = dialect.compared_moment(self._timestamps, self._last_moment)
+        end = dialect.compared_moment(self._timestamps, until)
+        of_part = f"{part} AND " if part else ""
         if not number:
-            return f"{base} WHERE {when} > {mark} AND {when} < {mark} ORDER BY {when} ASC", [begin, end]
+            return f"{base} WHERE {of_part}{when} > {mark} AND {when} < {mark} ORDER BY {when} ASC", [begin, end]
         both = f"({when} = {mark} AND {number} > {mark}) OR {when} > {mark}"
-        sql = f"{base} WHERE {when} < {mark} AND ({both}) ORDER BY {when}, {number} ASC"
+        sql = f"{base} WHERE {of_part}{when} < {mark} AND ({both}) ORDER BY {when}, {number} ASC"
         return sql, [end, begin, self._last_number, begin]
 
     def _of_part(self) -> str:
         """Rows without a number are the first part's."""
         if self._part is None:
             return ""
-        column = self._dialect.quote_column(self._config["table.partition.column"])
+        column = self._dialect.quote_column(str(self._config["table.partition.column"] or self._incrementing))
         rest = self._dialect.escaped(f"% {self._config['table.partitions']}")
-        return f" WHERE COALESCE(ABS({column}) {rest}, 0) = {self._part}"
+        return f"COALESCE(ABS({column}) {rest}, 0) = {self._part}"
 
     def _records(self, columns: Sequence[Column], rows: Sequence[Any], following: Sequence[Any]) -> list[SourceRecord]:
         schema = struct([(each.name, each.schema) for each in columns], name=self.table)
@@ -133,7 +141,35 @@ class _Query:
         if self._timestamps:
             offset["timestamp"] = timestamp_to_millis(self._last_moment)
             offset["timestamp_nanos"] = self._last_moment.microsecond * 1000
+        if offset and self._part is not None:
+            offset["parts"] = self._config["table.partitions"]
         return offset or None
+
+
+def partition_of(table: str | None, part: int | None = None) -> dict[str, Any]:
+    """The source partition of a table or of one of its parts; of the query."""
+    if table is None:
+        return {"query": "query"}
+    named = {"protocol": "1", "table": table}
+    return named if part is None else {**named, "part": str(part)}
+
+
+def begin_of(reader: OffsetReader, config: Mapping[str, Any], table: str, part: int | None) -> dict[str, Any] | None:
+    """Where a table, or a part of it, goes on. A part that has no offset yet goes on where the whole table was before
+    it was read in parts. Raises ConnectError if offsets are of another number of parts.
+    """
+    parts = config["table.partitions"]
+    asked = [partition_of(table), *(partition_of(table, each) for each in range(max(parts, _PARTS_LOOKED_AT)))]
+    whole_table, *of_parts = reader.offsets(asked)
+    if config["mode"] == "bulk":
+        return whole_table
+    found = {each.get("parts") for each in of_parts if each is not None}
+    if found - ({parts} if part is not None else set()):
+        raise ConnectError(
+            f"The table {table} was read in another number of parts than table.partitions={parts}: rows would be missed or read again. Put "
+            "the number back, or reset the connector's offsets, which reads all tables again"
+        )
+    return of_parts[part] or whole_table if part is not None else whole_table
 
 
 def _when(timestamps: Sequence[str], names: Sequence[str], row: Sequence[Any]) -> datetime:
@@ -160,15 +196,9 @@ class JdbcSourceTask(SourceTask):
         self._dialect = dialect_of(config)
         names = [each.partition(_PART) for each in props.get(_TABLES, "").split(_NEXT) if each]
         reader = self.context.offset_reader
+        parts = [(name, int(part) if part else None) for name, _, part in names]
         self._queries = [
-            _Query(
-                self._dialect,
-                config,
-                name,
-                reader.offset({"protocol": "1", "table": name}),
-                int(part) if part else None,
-            )
-            for name, _, part in names
+            _Query(self._dialect, config, name, begin_of(reader, config, name, part), part) for name, part in parts
         ]
         if config["query"]:
             self._queries = [_Query(self._dialect, config, None, reader.offset({"query": "query"}))]
@@ -232,8 +262,8 @@ class JdbcSourceConnector(SourceConnector):
         long("timestamp.initial", None, LOW, "Where timestamps begin (ms); -1: now."),
         listing("table.whitelist", [], MEDIUM, "The tables; all of them if there is no list."),
         listing("table.blacklist", [], MEDIUM, "Tables that are left out."),
-        whole("table.partitions", 1, MEDIUM, "In how many parts each table is read with mode=bulk, at the same time as far as tasks.max allows.", AtLeast(1)),
-        text("table.partition.column", "", MEDIUM, "The column of whole numbers whose rest, divided by table.partitions, tells the parts apart."),
+        whole("table.partitions", 1, MEDIUM, "In how many parts each table is read, at the same time as far as tasks.max allows. With other modes than bulk, each part has an offset of its own: rows of one table come in the order of their part alone, and the number cannot change while there are offsets.", AtLeast(1)),
+        text("table.partition.column", "", MEDIUM, "The column of whole numbers whose rest, divided by table.partitions, tells the parts apart, and which does not change; incrementing.column.name if it is not given."),
         text("query", "", MEDIUM, "A query instead of tables; topic.prefix is then the topic."),
         text("topic.prefix", REQUIRED, HIGH, "The topic of a table is this and its name."),
         whole("poll.interval.ms", 5000, HIGH, "How often a table is asked.", AtLeast(1)),
@@ -301,9 +331,9 @@ class JdbcSourceConnector(SourceConnector):
             found["timestamp.column.name"].errors.append(f"mode={mode} needs it")
         parts = found["table.partitions"].value
         if isinstance(parts, int) and parts > 1:
-            if mode != "bulk" or found["query"].value:
-                found["table.partitions"].errors.append("Only tables with mode=bulk are read in parts")
-            if not found["table.partition.column"].value:
+            if found["query"].value:
+                found["table.partitions"].errors.append("Only tables are read in parts, not a query")
+            if not found["table.partition.column"].value and "incrementing" not in str(mode):
                 found["table.partition.column"].errors.append("table.partitions needs it")
         if found["query"].value and (found["table.whitelist"].value or found["table.blacklist"].value):
             found["query"].errors.append("A query, or tables: not both")

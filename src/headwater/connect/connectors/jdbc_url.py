@@ -17,7 +17,7 @@ from headwater.connect.errors import ConfigError
 CONNECTION_KEYS: Final = (
     text("connection.url", REQUIRED, HIGH, "jdbc:sqlite:/path, jdbc:postgresql://host:port/database, jdbc:mariadb://host:port/database or jdbc:mysql://host:port/database.", NonEmptyText()),
     text("connection.user", None, HIGH, "The user."),
-    text("db.timezone", "UTC", MEDIUM, "The zone of timestamps in columns that have none, such as Europe/Berlin: when they are read, compared and written. PostgreSQL only; elsewhere they are UTC.", TimeZone()),
+    text("db.timezone", "UTC", MEDIUM, "The zone of timestamps in columns that have none, such as Europe/Berlin: when they are read, compared and written. Of PostgreSQL's TIMESTAMP and MariaDB's DATETIME; SQLite's are UTC. In the hour that such a zone has twice, rows of mode=timestamp may be missed.", TimeZone()),
     secret("connection.password", None, HIGH, "Its password; better a reference to a config provider."),
 )  # fmt: skip
 
@@ -37,7 +37,7 @@ def dialect_of(config: Mapping[str, Any]) -> Dialect:
         return Postgresql(url, user, password, config["db.timezone"])
     if url.startswith(("mariadb://", "mysql://")):
         try:
-            return Mariadb(urlsplit(url), user, password)
+            return Mariadb(urlsplit(url), user, password, config.get("db.timezone", "UTC"))
         except ValueError:  # a port that is none; the address itself may have a password in it
             raise ConfigError("connection.url: not an address: jdbc:mariadb://host:port/database", name="connection.url") from None  # fmt: skip
     raise ConfigError(
@@ -56,8 +56,8 @@ def refuse(props: Mapping[str, str], found: dict[str, ConfigValue], names: Seque
 def check_url(found: dict[str, ConfigValue]) -> None:
     if found["connection.url"].errors:
         return
-    if found["db.timezone"].value != "UTC" and "postgres" not in str(found["connection.url"].value):
-        found["db.timezone"].errors.append("Only PostgreSQL's columns may be of another zone than UTC")
+    if found["db.timezone"].value != "UTC" and "sqlite:" in str(found["connection.url"].value):
+        found["db.timezone"].errors.append("SQLite's timestamps are UTC")
     if found["db.timezone"].errors:
         return
     try:

@@ -78,6 +78,11 @@ def value_of(offset: Mapping[str, Any] | None) -> bytes | None:
     return None if offset is None else dumps(dict(offset)).encode()
 
 
+def _offset_in(value: bytes | None) -> dict[str, Any] | None:
+    offset = None if value is None else json.loads(value)
+    return offset if isinstance(offset, dict) else None
+
+
 class ConnectorOffsets:
     """What one connector sees of the store. Reads any order of a partition's keys; writes the one order."""
 
@@ -88,12 +93,16 @@ class ConnectorOffsets:
     def offset(self, partition: Mapping[str, Any]) -> dict[str, Any] | None:
         found = self._store.get(key_of(self._connector, partition))
         if found is not None:
-            offset = json.loads(found)
-            return offset if isinstance(offset, dict) else None
+            return _offset_in(found)
         return next((offset for known, offset in self.all() if known == dict(partition)), None)
 
     def offsets(self, partitions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any] | None]:
-        return [self.offset(each) for each in partitions]
+        asked = [key_of(self._connector, each) for each in partitions]
+        found = [self._store.get(key) for key in asked]
+        if None not in found:
+            return [_offset_in(each) for each in found]
+        known = {key_of(self._connector, partition): offset for partition, offset in self.all()}
+        return [known.get(key) for key in asked]
 
     def all(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
         found = []
