@@ -4,14 +4,19 @@ last.
     0000000007-<query id>/part-….parquet        batch 7
     _manifests/0000000007-<query id>            batch 7 is visible; its text says how many files and bytes
 
-A batch is visible when its manifest is there, and only then. A batch that was killed before that is written again and
-replaces what it left; one that is visible is never touched again. The query id in the names keeps apart what queries
-with other checkpoints write to the same directory. Names alone decide; the text of a manifest is for people.
+A batch is visible when its manifest is there, and only then. Each try writes to a directory of its own, and what it has
+written counts by the rename of that, whole, to the batch's name: one try succeeds, and a directory of that name is
+never changed or removed, so whoever finds it only has to put the manifest. Of two drivers that write the same batch,
+because one was thought dead, the late one finds the name taken and removes its own files, whenever it wakes. Leftovers
+of other tries go when their batch is visible, not before: a try that is still written must not lose a part of it. The
+query id in the names keeps apart what queries with other checkpoints write to the same directory. Names alone decide;
+the text of a manifest is for people. All of this needs a rename that refuses a name that is taken: HDFS and local disks
+have one, object stores do not.
 """
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
@@ -36,32 +41,41 @@ class BatchFiles:
 
     def __call__(self, frame: "DataFrame", batch_id: int) -> None:
         spark = frame.sparkSession
-        files = HadoopFiles(spark)
-        name = batch_name(batch_id, query_id(spark))
-        if files.exists(f"{self.root}/{MANIFESTS}/{name}"):
-            return
-        sweep(files, self.root, name)
-        staging = f"{self.root}/{STAGING}/{name}-{uuid4().hex}"
-        frame.write.format(self._form).options(**self._options).save(staging)
-        publish(files, self.root, name, staging)
+        write = frame.write.format(self._form).options(**self._options).save
+        write_batch(HadoopFiles(spark), self.root, batch_name(batch_id, query_id(spark)), uuid4().hex, write)
 
 
 def batch_name(batch_id: int, query: str | None) -> str:
     return f"{batch_id:010d}-{query or 'batch'}"
 
 
-def sweep(files: Files, root: str, name: str) -> None:
-    """Takes away what earlier tries of this batch left."""
-    files.delete(f"{root}/{name}")
+def write_batch(files: Files, root: str, name: str, attempt: str, write: Callable[[str], None]) -> None:
+    """`write` writes the rows to the directory that it is given."""
+    manifest, target = f"{root}/{MANIFESTS}/{name}", f"{root}/{name}"
+    if not files.exists(manifest):
+        if not files.exists(target):
+            staging = f"{root}/{STAGING}/{name}-{attempt}"
+            write(staging)
+            if not files.rename_once(staging, target):
+                files.delete(staging)
+        put_manifest(files, target, manifest)
+    sweep(files, root)
+
+
+def put_manifest(files: Files, target: str, manifest: str) -> None:
+    parts = [each for each in files.files_under(target) if each.rpartition("/")[2].startswith("part-")]
+    try:
+        files.write_text(manifest, json.dumps({"version": 1, "files": sorted(parts)}) + "\n")
+    except UserError:
+        if not files.exists(manifest):  # whoever was quicker has put the same
+            raise
+
+
+def sweep(files: Files, root: str) -> None:
+    """Takes away what other tries left of batches that are visible."""
     for leftover in files.names_in(f"{root}/{STAGING}"):
-        if leftover.startswith(name):
+        if files.exists(f"{root}/{MANIFESTS}/{leftover.rpartition('-')[0]}"):
             files.delete(f"{root}/{STAGING}/{leftover}")
-
-
-def publish(files: Files, root: str, name: str, staging: str) -> None:
-    parts = [each for each in files.files_under(staging) if each.rpartition("/")[2].startswith("part-")]
-    files.rename(staging, f"{root}/{name}")
-    files.write_text(f"{root}/{MANIFESTS}/{name}", json.dumps({"version": 1, "files": sorted(parts)}) + "\n")
 
 
 def committed(files: Files, root: str) -> list[str]:

@@ -4,7 +4,10 @@
 `hdfs://host/dir` or `/dir`. A rename is atomic on HDFS and local disks, and there what the sinks rely on.
 """
 
+import errno
+import os
 from typing import TYPE_CHECKING, Any, Protocol
+from uuid import uuid4
 
 from headwater.base.errors import UserError
 
@@ -24,6 +27,11 @@ class Files(Protocol):
     def rename(self, source: str, target: str) -> None:
         """The directory of `target` is made; a target that exists is an error."""
 
+    def rename_once(self, source: str, target: str) -> bool:
+        """False if the target is there, whoever made it and when: of several that rename to it, one succeeds. Object
+        stores cannot promise that.
+        """
+
     def delete(self, path: str) -> None:
         """With everything in it; nothing there is fine."""
 
@@ -41,6 +49,7 @@ class HadoopFiles:
                 "Use a session of headwater.spark.session, or run the driver on the cluster",
             )
         self._jvm: Any = spark._jvm
+        self._gateway: Any = spark.sparkContext._gateway
         self._configuration: Any = context.hadoopConfiguration()
 
     def files_under(self, path: str) -> list[str]:
@@ -77,12 +86,32 @@ class HadoopFiles:
         if not system.rename(self._path(source), destination):
             raise UserError(f"{source} could not be renamed to {target}", "the file system refused", "See its log")
 
+    def rename_once(self, source: str, target: str) -> bool:
+        destination, system = self._at(target)
+        system.mkdirs(destination.getParent())
+        if system.exists(destination):
+            return False
+        if system.getUri().getScheme() == "file":  # Hadoop's own would copy into a directory that is there
+            return _rename_locally(self._local(source, system), self._local(target, system))
+        context = self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(system.getUri(), self._configuration)
+        rename = getattr(self._jvm.org.apache.hadoop.fs, "Options$Rename")
+        try:
+            context.rename(self._path(source), destination, self._gateway.new_array(rename, 0))
+        except Exception:
+            if system.exists(destination):
+                return False
+            raise
+        return True
+
+    def _local(self, path: str, system: Any) -> str:
+        return str(self._path(path).makeQualified(system.getUri(), system.getWorkingDirectory()).toUri().getPath())
+
     def delete(self, path: str) -> None:
         where, system = self._at(path)
         system.delete(where, True)
 
     def write_text(self, path: str, text: str) -> None:
-        aside = f"{path.rpartition('/')[0]}/_{path.rpartition('/')[2]}.part"
+        aside = f"{path.rpartition('/')[0]}/_{path.rpartition('/')[2]}.{uuid4().hex}.part"
         where, system = self._at(aside)
         stream = system.create(where, True)
         try:
@@ -115,6 +144,19 @@ class HadoopFiles:
     def _at(self, path: str) -> tuple[Any, Any]:
         where = self._path(path)
         return where, where.getFileSystem(self._configuration)
+
+
+def _rename_locally(source: str, target: str) -> bool:
+    """A directory with files in it is never replaced by a rename, so two cannot both succeed; the driver and its JVM
+    see the same disk.
+    """
+    try:
+        os.rename(source, target)
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+            return False
+        raise
+    return True
 
 
 def query_id(spark: "SparkSession") -> str | None:

@@ -3,8 +3,8 @@
 A batch that leaves a mark with its rows is not written again, after a kill either: files (a batch is a directory that
 gets its name when it is whole, and counts by its manifest, see `headwater.spark.sinks.files_by_batch`),
 `headwater-postgres` and `headwater-sqlite` (the mark is in the transaction). Any other format is at least once: a batch
-that was not through is written again. Files are not fenced against a worker that sleeps between its look for the mark
-and what it does next, while another one has taken over: the sweep of the late one could remove files that count.
+that was not through is written again. A worker that sleeps while another one has taken over finds, on local disks and
+HDFS, that the batch has its name already, and takes its own files away.
 """
 
 from collections.abc import Mapping, Sequence

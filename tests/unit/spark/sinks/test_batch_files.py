@@ -1,0 +1,151 @@
+"""Batches of files, with drivers that die at each step and others that sleep meanwhile: each batch is there once, and
+whole, and what readers saw stays.
+"""
+
+import contextlib
+import itertools
+from collections.abc import Callable
+
+import pytest
+
+from headwater.base.errors import UserError
+from headwater.spark.sinks import files_by_batch
+from headwater.spark.sinks.files_by_batch import committed, write_batch
+
+NAME = "0000000007-query"
+PARTS = 2
+
+
+class Died(Exception):
+    pass
+
+
+class MemoryFiles:
+    """Paths of files and their text. `before` is called before each step."""
+
+    def __init__(self, disk: dict[str, str], before: Callable[[], None] = lambda: None) -> None:
+        self.disk, self._before = disk, before
+
+    def files_under(self, path: str) -> list[str]:
+        self._before()
+        return [each[len(path) + 1 :] for each in self.disk if each.startswith(f"{path}/")]
+
+    def names_in(self, path: str) -> list[str]:
+        self._before()
+        return sorted({each[len(path) + 1 :].split("/")[0] for each in self.disk if each.startswith(f"{path}/")})
+
+    def exists(self, path: str) -> bool:
+        self._before()
+        return path in self.disk or any(each.startswith(f"{path}/") for each in self.disk)
+
+    def rename(self, source: str, target: str) -> None:
+        if not self.rename_once(source, target):
+            raise UserError(f"{target} is there already")
+
+    def rename_once(self, source: str, target: str) -> bool:
+        self._before()
+        if any(each == target or each.startswith(f"{target}/") for each in self.disk):
+            return False
+        moved = [each for each in self.disk if each.startswith(f"{source}/")]
+        if not moved:
+            raise UserError(f"{source} is not there")
+        for each in moved:
+            self.disk[target + each[len(source) :]] = self.disk.pop(each)
+        return True
+
+    def delete(self, path: str) -> None:
+        """File by file, as on a local disk."""
+        for each in [each for each in self.disk if each == path or each.startswith(f"{path}/")]:
+            self._before()
+            self.disk.pop(each, None)
+
+    def write_text(self, path: str, text: str) -> None:
+        self._before()
+        if path in self.disk:
+            raise UserError(f"{path} is there already")
+        self.disk[path] = text
+
+
+def driver(disk: dict[str, str], who: str, before: Callable[[int], None]) -> None:
+    """One that writes the batch; `before` is given the number of each step and may raise `Died`."""
+    steps = itertools.count()
+    files = MemoryFiles(disk, lambda: before(next(steps)))
+
+    def write(path: str) -> None:
+        for part in range(PARTS):
+            before(next(steps))
+            disk[f"{path}/part-{part}"] = who
+
+    write_batch(files, "/out", NAME, who, write)
+
+
+def visible(disk: dict[str, str]) -> dict[str, str] | None:
+    found = committed(MemoryFiles(disk), "/out")
+    return {each: disk[each] for each in disk for path in found if each.startswith(f"{path}/")} if found else None
+
+
+def story(asleep_at: int, dies_at: int, late_dies_at: int = -1) -> int:
+    """A sleeps before a step while B writes the same batch, which may die at one; then A goes on, and may die; at last
+    C comes. How many steps B made.
+    """
+    disk: dict[str, str] = {}
+    seen: list[dict[str, str]] = []
+    made = 0
+
+    def watch() -> None:
+        now = visible(disk)
+        assert not seen or now == seen[0], "what readers saw has changed"
+        if now is not None and not seen:
+            assert len(now) == PARTS, "it is visible and not whole"
+            assert len(set(now.values())) == 1, "two tries are mixed"
+            seen.append(now)
+
+    def of_b(step: int) -> None:
+        nonlocal made
+        watch()
+        made = step + 1
+        if step == dies_at:
+            raise Died
+
+    def of_a(step: int) -> None:
+        watch()
+        if step == asleep_at:
+            run("B", of_b)
+        if step == late_dies_at:
+            raise Died
+
+    def run(who: str, before: Callable[[int], None]) -> None:
+        with contextlib.suppress(Died):
+            driver(disk, who, before)
+        watch()
+
+    run("A", of_a)
+    run("C", lambda _step: watch())
+    assert seen, "the batch is not there"
+    assert not [each for each in disk if files_by_batch.STAGING in each], "leftovers"
+    return made
+
+
+def every_story(longest: int) -> None:
+    for asleep_at, dies_at, late_dies_at in itertools.product(range(-1, longest), repeat=3):
+        story(asleep_at, dies_at, late_dies_at)
+
+
+def test_a_batch_is_there_once_whoever_dies_or_sleeps_when() -> None:
+    steps = story(0, -1)
+    assert steps > 6, "B wrote the batch"
+    every_story(steps + 6)
+
+
+def test_a_try_that_is_still_written_loses_no_part_to_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model finds what the sweep before the first write did: files that count were removed by a late driver."""
+    honest = files_by_batch.write_batch
+
+    def sweeps_first(files: MemoryFiles, root: str, name: str, attempt: str, write: Callable[[str], None]) -> None:
+        if not files.exists(f"{root}/{files_by_batch.MANIFESTS}/{name}"):
+            files.delete(f"{root}/{name}")
+        honest(files, root, name, attempt, write)
+
+    monkeypatch.setitem(globals(), "write_batch", sweeps_first)
+    with pytest.raises((AssertionError, UserError)):
+        every_story(12)
