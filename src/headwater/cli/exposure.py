@@ -27,6 +27,7 @@ _SOON: Final = timedelta(days=30)
 _OTHERS: Final = 0o006  # who is neither the owner nor of the group reads or writes it
 _ANONYMOUS: Final = "User:ANONYMOUS"
 _DOOR_PORT: Final = 8081
+_METRICS_PORT: Final = 9404
 _DOOR_NAMES: Final = ("bootstrap.servers", "kafkastore.bootstrap.servers")
 _SECRET_WORDS: Final = ("password", "secret", "jaas.config", "user.info", "keystore.key")
 
@@ -100,6 +101,16 @@ def _of_broker(settings: Settings) -> Iterator[Finding]:
             found = "brokers do not check the host names of each other's certificates"
             hint = "Remove ssl.endpoint.identification.algorithm= from its settings"
             yield Finding(WARN, settings.name, found, hint)
+    yield from _of_metrics(settings.name, config)
+
+
+def _of_metrics(name: str, config: BrokerConfig) -> Iterator[Finding]:
+    address = config.string("metrics.listener")
+    if not address or "BASIC" in [each.upper() for each in config.list("metrics.authentication.method")]:
+        return
+    if not all(listener.is_loopback for listener in http_listeners([address], _METRICS_PORT)):
+        hint = "Set metrics.authentication.method=BASIC and metrics.listener=https://..."
+        yield Finding(FAIL, f"{name} metrics", f"anybody who reaches {address} reads the metrics", hint)
 
 
 def _of_listener(name: str, config: BrokerConfig, listener: Listener) -> Iterator[Finding]:

@@ -58,6 +58,15 @@ NO_AUTHORIZER = (WARN, "it rights")
         (broker("PLAINTEXT://127.0.0.5:9092"), NOTHING),
         (broker("PLAINTEXT://[::1]:9092"), NOTHING),
         (broker("SASL_PLAINTEXT://localhost:9092", PLAIN_TOO), NOTHING),
+        (broker("PLAINTEXT://localhost:1", {"metrics.listener": "http://127.0.0.1:9404"}), NOTHING),
+        (broker("PLAINTEXT://localhost:1", {"metrics.listener": "https://:9404"}), [(FAIL, "it metrics")]),
+        (
+            broker(
+                "PLAINTEXT://localhost:1",
+                {"metrics.listener": "https://:9404", "metrics.authentication.method": "BASIC"},
+            ),
+            NOTHING,
+        ),
         # everybody does
         ({}, [(FAIL, "it PLAINTEXT"), NO_AUTHORIZER]),
         (broker("PLAINTEXT://:9092"), [(FAIL, "it PLAINTEXT"), NO_AUTHORIZER]),
