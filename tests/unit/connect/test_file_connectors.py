@@ -88,6 +88,29 @@ def test_a_rotated_file_is_read_to_its_end_and_then_the_new_one(source: Source) 
     assert source.lines() == ["b", "c"]
 
 
+def test_what_is_written_between_the_end_and_the_rotation_is_not_lost(
+    source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The writer appends, renames and begins a new file just after the end of the old one was met."""
+    append(source.path, "a\n")
+    assert source.lines() == ["a"]
+    read, rotated = os.read, source.path.with_suffix(".1")
+
+    def read_and_rotate(descriptor: int, size: int) -> bytes:
+        data = read(descriptor, size)
+        if not data and not rotated.exists():
+            append(source.path, "b\nc\nd\ne\n")
+            source.path.rename(rotated)
+            append(source.path, "f\n")
+        return data
+
+    monkeypatch.setattr(os, "read", read_and_rotate)
+    assert source.lines() == ["b", "c", "d", "e", "f"]
+    source.restart()
+    append(source.path, "g\n")
+    assert source.lines() == ["g"]
+
+
 def test_a_file_that_was_cut_off_begins_again(source: Source) -> None:
     append(source.path, "aaaa\nbbbb\n")
     assert source.lines() == ["aaaa", "bbbb"]

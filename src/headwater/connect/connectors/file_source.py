@@ -142,16 +142,26 @@ class FileStreamSourceTask(SourceTask):
         if self._file is None and not select.select([_STDIN], [], [], _WAIT_S)[0]:
             return False
         try:
-            data = os.read(self._descriptor, _READ_BYTES)
+            if self._feed(self._descriptor):
+                return True
         except BlockingIOError:  # a pipe whose writer has nothing now
             return False
-        if data:
-            self._lines.feed(data)
-            return True
-        if self._file is not None and self._replaced():
-            self.close()
-            return self._open() and self._read()
-        return False
+        if self._file is None or not stat.S_ISREG(os.fstat(self._descriptor).st_mode):
+            return False
+        if not self._was_cut_off(self._descriptor):
+            if not self._was_replaced(self._descriptor):
+                return False
+            if self._feed(self._descriptor):  # it had grown after its end was met, and before it was replaced
+                return True
+        self._lines = Lines()
+        self.close()
+        return self._open() and self._read()
+
+    def _feed(self, descriptor: int) -> bool:
+        """False at the end of the file."""
+        data = os.read(descriptor, _READ_BYTES)
+        self._lines.feed(data)
+        return bool(data)
 
     def _open(self) -> bool:
         assert self._file is not None
@@ -172,24 +182,18 @@ class FileStreamSourceTask(SourceTask):
             os.lseek(descriptor, self._lines.position, os.SEEK_SET)
         return True
 
-    def _replaced(self) -> bool:
-        """At the end of what is open: whether another file has its name by now, or it was cut off."""
+    def _was_cut_off(self, descriptor: int) -> bool:
+        return os.fstat(descriptor).st_size < os.lseek(descriptor, 0, os.SEEK_CUR)
+
+    def _was_replaced(self, descriptor: int) -> bool:
+        """Whether another file has its name by now."""
         assert self._file is not None
-        assert self._descriptor is not None
-        ours = os.fstat(self._descriptor)
-        if not stat.S_ISREG(ours.st_mode):
-            return False
-        if ours.st_size < os.lseek(self._descriptor, 0, os.SEEK_CUR):
-            self._lines = Lines()
-            return True
+        ours = os.fstat(descriptor)
         try:
             named = os.stat(self._file)
         except OSError:
             return False
-        if (named.st_dev, named.st_ino) == (ours.st_dev, ours.st_ino):
-            return False
-        self._lines = Lines()
-        return True
+        return (named.st_dev, named.st_ino) != (ours.st_dev, ours.st_ino)
 
 
 def _position(offset: Mapping[str, Any]) -> int:
