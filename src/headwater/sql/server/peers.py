@@ -148,7 +148,7 @@ class Watch:
             known = self.hosts.setdefault(name, HostStatus(True, now_ms))
             known.leads = leads
             if known.has_left:
-                known.has_left, known.came_back, known.has_answered = False, True, False
+                known.alive, known.has_left, known.came_back, known.has_answered = True, False, True, False
                 known.missed = known.silent = 0
             _on_knock(known, knocks.get(name), self.missed_max, now_ms)
             if (
@@ -189,19 +189,20 @@ class Watch:
 
 
 def _on_knock(known: HostStatus, knock: Knock | None, missed_max: int, now_ms: int) -> None:
+    """Counts are of the same in a row. Who is not alive is so again when it answers."""
     match knock:
         case Knock.REFUSED:
             known.missed += 1
             known.silent = 0
-            known.alive = known.missed < missed_max
+            known.alive = known.alive and known.missed < missed_max
         case Knock.SILENT:
             if not known.silent:
                 known.silent_since_ms = now_ms
             known.missed = 0
             known.silent += 1
-            known.alive = known.silent < missed_max
+            known.alive = known.alive and known.silent < missed_max
         case Knock.UNREACHED:
-            known.alive = True  # so says the group
+            known.missed = known.silent = 0  # it may have answered somebody meanwhile
         case _:
             known.alive, known.missed, known.silent, known.updated_ms = True, 0, 0, now_ms
             known.has_answered = known.has_answered or knock is Knock.ANSWERED

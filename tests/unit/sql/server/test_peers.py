@@ -84,6 +84,37 @@ def test_a_server_that_listens_and_does_nothing_is_sent_away_after_a_while() -> 
     assert _sent_away(Watch(_OWN, 3), [Knock.SILENT] * 100) == []  # it has never answered here
 
 
+def test_a_knock_that_says_nothing_breaks_the_row() -> None:
+    """A server that lives was sent away after knocks that were lost on their way."""
+    watch = Watch(_OWN, 3, silent_max_ms=10_000)
+    lost = [Knock.UNREACHED] * 20
+    assert _sent_away(watch, [Knock.ANSWERED, Knock.SILENT, Knock.SILENT, *lost, Knock.SILENT]) == []
+    watch = Watch(_OWN, 3)
+    refused = [Knock.REFUSED, Knock.UNREACHED, Knock.UNREACHED, Knock.REFUSED, Knock.UNREACHED, Knock.REFUSED]
+    assert _sent_away(watch, [Knock.ANSWERED, *refused]) == []
+    assert watch.hosts[_OTHER].alive
+    assert _sent_away(watch, [Knock.REFUSED] * 2, 4_000) == [4_500]  # together with the last one, three in a row
+
+
+@pytest.mark.parametrize("knock", [Knock.SILENT, Knock.REFUSED])
+def test_who_is_not_alive_is_so_again_by_an_answer_alone(knock: Knock) -> None:
+    watch = Watch(_OWN, 3)
+    shown = []
+    for now_ms, each in enumerate([knock] * 3 + [Knock.UNREACHED, knock, Knock.ANSWERED]):
+        watch.on_look(_BOTH, {_OTHER: each}, now_ms)
+        shown.append(watch.hosts[_OTHER].alive)
+    assert shown == [True, True, False, False, False, True]
+
+
+def test_who_joins_again_is_alive_as_the_group_says_until_knocks_say_otherwise() -> None:
+    watch = Watch(_OWN, 3)
+    watch.on_look(_BOTH, {_OTHER: Knock.ANSWERED}, 0)
+    watch.on_look(_BOTH[:1], {}, 1)
+    assert not watch.hosts[_OTHER].alive
+    watch.on_look(_BOTH, {_OTHER: Knock.UNREACHED}, 2)
+    assert watch.hosts[_OTHER].alive
+
+
 def test_an_observer_who_stood_still_himself_does_not_blame_others() -> None:
     watch = Watch(_OWN, 3, silent_max_ms=10_000)
     assert _sent_away(watch, [Knock.ANSWERED] + [Knock.SILENT] * 5) == []
