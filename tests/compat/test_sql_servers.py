@@ -7,7 +7,7 @@ from pathlib import Path
 
 from compat.support.members import until
 from compat.support.sql_server import SqlServer
-from headwater.client import Admin
+from headwater.client import Admin, Consumer, TopicPartition
 from headwater.client.types import ConfigResource, ResourceType
 
 _SOURCE = "CREATE STREAM s (id INT KEY, n STRING, v INT) WITH (kafka_topic='{}', value_format='JSON', partitions=2);"
@@ -43,6 +43,8 @@ def test_a_server_that_is_killed_is_taken_over_from_and_nothing_counts_twice(
         until(lambda: _alive(other)[gone] is False and _leads(other, other), "nobody has taken over", _PATIENCE_S)
         (shown,) = other.run("SHOW QUERIES;")
         assert [(each["id"], each["state"]) for each in shown["queries"]] == [("CTAS_TOTALS_1", "RUNNING")]
+        survivor = {other.url.rpartition("/")[2]}
+        until(lambda: _reporting(broker_address, topic) == survivor, "reports of the killed stay", _PATIENCE_S)
         # the next life of the one that was killed is a server like any other
         leader.start()
         _insert(leader, 25, 30)
@@ -120,7 +122,8 @@ def test_a_server_whose_process_stands_still_is_unresponsive_and_taken_over_from
         _insert(leader, 15, 20)
         _until_counted(leader, 20)
         _until_counted(other, 20)
-        until(lambda: _states(leader)["CTAS_TOTALS_1"][1] == other.url.rpartition("/")[2], "two run it", _PATIENCE_S)
+        told = ("RUNNING", other.url.rpartition("/")[2])
+        until(lambda: _states(leader)["CTAS_TOTALS_1"] == told, "it does not see what the other runs", _PATIENCE_S)
 
 
 def _leader_and_other(one: SqlServer, two: SqlServer) -> tuple[SqlServer, SqlServer]:
@@ -137,6 +140,18 @@ def _states(server: SqlServer) -> dict[str, tuple[str, str | None]]:
         each["id"]: (each["state"], next(iter(each["ksqlHostQueryStatus"]), None))
         for each in shown["queryDescriptions"]
     }
+
+
+def _reporting(broker_address: str, service: str) -> set[str]:
+    """The addresses of the servers that have records in the topic of states."""
+    place = TopicPartition(f"_confluent-ksql-{service}_query_states", 0)
+    latest: dict[bytes | None, bytes | None] = {}
+    with Consumer({"bootstrap.servers": broker_address, "auto.offset.reset": "earliest"}) as consumer:
+        consumer.assign([place])
+        end = consumer.end_offsets([place])[place]
+        while consumer.position(place) < end:
+            latest |= {record.key: record.value for record in consumer.poll(1.0)}
+    return {json.loads(value)["server"].partition("@")[0] for value in latest.values() if value is not None}
 
 
 def _insert(server: SqlServer, first: int, end: int) -> None:

@@ -19,7 +19,7 @@ from typing import Final
 from headwater.base.errors import KafkaError
 from headwater.base.ids import TopicPartition
 from headwater.client import AsyncAdmin, AsyncConsumer, Departure, RebalanceListener
-from headwater.sql.server.peers import Knock, ServerName, Watch, knock_at, knock_at_own, members_of, send_away
+from headwater.sql.server.peers import Knock, Member, ServerName, Watch, knock_at, knock_at_own, members_of, send_away
 
 logger = logging.getLogger("headwater.sql")
 Changed = Callable[[bool], Awaitable[None]]
@@ -95,8 +95,12 @@ class Leading(RebalanceListener):
                     gone = []
                 await asyncio.sleep(min(_SOON_S, interval_s) if gone else interval_s)
 
+    async def members(self, admin: AsyncAdmin) -> list[Member]:
+        """The servers, and which of them leads, as the group says now. Raises KafkaError."""
+        return await members_of(admin, self._group, self._partition)
+
     async def _look_once(self, admin: AsyncAdmin, watch: Watch) -> list[ServerName]:
-        members = await members_of(admin, self._group, self._partition)
+        members = await self.members(admin)
         knocks = await self._knock(watch.own, [each.name for each in members])
         gone = watch.on_look(members, knocks, time.time_ns() // 1_000_000)
         if gone:

@@ -33,7 +33,15 @@ from headwater.sql.server.leading import Leading
 from headwater.sql.server.peers import ServerName, Watch
 from headwater.sql.server.processing_log import LogSettings, ProcessingLog
 from headwater.sql.server.query_host import StoreProgress
-from headwater.sql.server.query_states import QueryState, Report, Reporter, Reports, state_elsewhere
+from headwater.sql.server.query_states import (
+    QueryState,
+    Report,
+    Reporter,
+    ReportKey,
+    Reports,
+    outdated,
+    state_elsewhere,
+)
 from headwater.sql.server.row_queries import RowQueries
 from headwater.sql.server.runner import QueryRunner
 from headwater.sql.server.schemas import RegistrySchemas, schemas_of
@@ -58,7 +66,7 @@ class SqlNode:
         )
         self._processing_log = ProcessingLog(LogSettings.of(config))
         self.engine = Engine(config.service_id, config.brokers, self._schemas, allowed, self._processing_log.put)
-        self._reporter = Reporter(config, self._reports_now)
+        self._reporter = Reporter(config, self._reports_now, self._outdated_reports)
         self._reports = Reports(config)
         self.runner = QueryRunner(config, on_change=self._reporter.notice)
         self._log = CommandLog(config.client, config.command_topic, config.number("ksql.internal.topic.replicas"))
@@ -205,24 +213,35 @@ class SqlNode:
         if self.runner.leads or is_paused:
             own = self.watch.own.address if self.watch is not None and self.runner.leads else ""
             return QueryState(*self.runner.state_of(query_id, is_paused), own)
-        return state_elsewhere(self._reports.known.get(query_id), self.watch.leader() if self.watch else None)
+        return state_elsewhere(self._report(query_id), self.watch.leader() if self.watch else None)
 
     def restoring(self, query_id: str) -> Sequence[StoreProgress]:
         """The stores of a query that starts, as far as they are restored."""
         if self.runner.leads:
             return self.runner.restoring(query_id)
-        report = self._reports.known.get(query_id)
+        report = self._report(query_id)
         return report.restoring if report is not None else ()
 
-    def _reports_now(self) -> dict[str, Report]:
+    def _report(self, query_id: str) -> Report | None:
+        """What the server that leads says of a query."""
+        leader = self.watch.leader() if self.watch is not None else None
+        return self._reports.of(query_id, leader[0]) if leader is not None else None
+
+    def _reports_now(self) -> list[tuple[str, Report]]:
         if not self.runner.leads or self.watch is None:
-            return {}
+            return []
         server, session = str(self.watch.own), self.engine.session
-        return {
-            name: Report(server, *self.runner.state_of(name, False), tuple(self.runner.restoring(name)))
+        return [
+            (name, Report(server, *self.runner.state_of(name, False), tuple(self.runner.restoring(name))))
             for name in session.queries
             if name not in session.paused
-        }
+        ]
+
+    async def _outdated_reports(self) -> list[ReportKey] | None:
+        assert self.watch is not None
+        await self._reports.read()
+        known = list(self._reports.known)
+        return outdated(known, await self._leading.members(self.admin), self.watch.own)
 
     async def execute(
         self,

@@ -1,12 +1,16 @@
 """The states of persistent queries, as every server of a service id knows them.
 
 The server that leads runs all queries, so it alone knows their states. It writes them into a compacted topic of one
-partition, `_confluent-ksql-<service id>_query_states`, keyed by query: whenever one changes, and each second how far the
-stores of queries are that restore. The other servers read the topic to its end when they are asked. What goes through
-the brokers needs no second way between servers, with its own addresses, certificates and logins.
+partition, `_confluent-ksql-<service id>_query_states`: whenever one changes, and each second how far the stores of
+queries are that restore. The other servers read the topic to its end when they are asked. What goes through the brokers
+needs no second way between servers, with its own addresses, certificates and logins.
 
-A report counts only while the server that wrote it leads (`peers`): what a former one said is over. The decisions are
-pure (`state_elsewhere`, `changes`); `Reporter` writes and `Reports` reads.
+A report counts only while the server that wrote it leads (`peers`): what a former one said is over. A server that stood
+still does not know at once that another leads, and still writes. So records are keyed by query and server: each server
+writes and deletes its own, and a late one says nothing of those of its successor. A server that learns that it no longer
+leads deletes its records; those of one that has left the group are deleted by the next that leads.
+
+The decisions are pure (`state_elsewhere`, `changes`, `outdated`); `Reporter` writes and `Reports` reads.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from headwater.base.errors import KafkaError, UserError
@@ -26,7 +30,7 @@ from headwater.sql.server.query_host import StoreProgress
 
 if TYPE_CHECKING:
     from headwater.sql.server.config import SqlServerConfig
-    from headwater.sql.server.peers import HostStatus, ServerName
+    from headwater.sql.server.peers import HostStatus, Member, ServerName
 
 logger = logging.getLogger("headwater.sql")
 STARTING: Final = "STARTING"
@@ -50,6 +54,26 @@ class QueryState(NamedTuple):
     def word(self) -> str:
         """One of the four words that ksqlDB's clients know: what is not dead, paused or unheard of is running."""
         return "RUNNING" if self.state in (STARTING, RESTORING) else self.state
+
+
+class ReportKey(NamedTuple):
+    """The key of a record. `server`: the name of who wrote it, with its life."""
+
+    query: str
+    server: str
+
+    def encode(self) -> bytes:
+        return json.dumps(self).encode()
+
+    @classmethod
+    def decode(cls, data: bytes | None) -> ReportKey | None:
+        """None for what is no key of ours."""
+        try:
+            found: Any = json.loads(data or b"")
+        except ValueError:
+            return None
+        is_ours = isinstance(found, list) and len(found) == 2 and all(isinstance(each, str) for each in found)
+        return cls(*found) if is_ours else None
 
 
 class Report(NamedTuple):
@@ -89,21 +113,45 @@ def state_elsewhere(report: Report | None, leader: tuple[ServerName, HostStatus]
     return QueryState(report.state, report.error, name.address)
 
 
-def changes(told: Mapping[str, Report], now: Mapping[str, Report]) -> dict[str, Report | None]:
+Told = Mapping[ReportKey, Report | None]  # what the topic has; None: perhaps something, and nobody knows what
+
+
+def changes(told: Told, now: Mapping[ReportKey, Report]) -> dict[ReportKey, Report | None]:
     """What to write: reports that are new, and None for queries that are no more."""
-    found: dict[str, Report | None] = {name: each for name, each in now.items() if told.get(name) != each}
-    return found | {name: None for name in told if name not in now}
+    found: dict[ReportKey, Report | None] = {key: each for key, each in now.items() if told.get(key) != each}
+    return found | {key: None for key in told if key not in now}
+
+
+def outdated(known: Iterable[ReportKey], members: Iterable[Member], own: ServerName) -> list[ReportKey] | None:
+    """Which of the records that were read before the group was asked are of servers that have left it. None: another
+    server leads by now, and it is not for this one to delete anything.
+    """
+    leads = {str(each.name): each.leads for each in members}
+    if not leads.get(str(own)):
+        return None
+    return [key for key in known if key.server not in leads]
 
 
 class Reporter:
     """Writes what changes, for as long as this server leads. Owned by the loop of the server."""
 
-    def __init__(self, config: SqlServerConfig, now: Callable[[], Mapping[str, Report]]) -> None:
-        """`now`: the reports of all queries; empty while this server does not lead."""
+    def __init__(
+        self,
+        config: SqlServerConfig,
+        now: Callable[[], Iterable[tuple[str, Report]]],
+        find_outdated: Callable[[], Awaitable[list[ReportKey] | None]],
+    ) -> None:
+        """`now`: the reports of all queries, by query; empty while this server does not lead. `find_outdated`: see
+        `outdated`.
+        """
         self._config = config
         self._now = now
-        self._told: dict[str, Report] = {}
+        self._find_outdated = find_outdated
+        self._told: dict[ReportKey, Report | None] = {}
+        self._generation = 0  # how often it was begun anew
+        self._cleaned = 0  # the generation that has deleted outdated records
         self._changed = asyncio.Event()
+        self._producer: AsyncProducer | None = None
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -113,8 +161,11 @@ class Reporter:
         self._changed.set()
 
     def begin_anew(self) -> None:
-        """This server leads from now on, or no longer does: nothing is known of what the topic has."""
-        self._told = {}
+        """This server leads from now on, or no longer does: its records may be there or may have been deleted. What is
+        being written right now was found out before.
+        """
+        self._generation += 1
+        self._told = dict.fromkeys(self._told)
         self._changed.set()
 
     async def stop(self) -> None:
@@ -126,39 +177,62 @@ class Reporter:
     async def _write(self) -> None:
         """Never ends: what fails is tried again, and others show STARTING meanwhile."""
         async with contextlib.AsyncExitStack() as stack:
-            producer: AsyncProducer | None = None
             while True:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._changed.wait(), _AGAIN_S if self._is_moving() else None)
                 self._changed.clear()
-                news = changes(self._told, now := dict(self._now()))
-                if not news:
-                    continue
                 try:
-                    if producer is None:
-                        await self._make_topic()
-                        producer = AsyncProducer({**self._config.client, "acks": "all", "linger.ms": 0})
-                        await stack.enter_async_context(contextlib.aclosing(_Closing(producer)))
-                    await self._send(producer, news)
-                    self._told = now
+                    await self._write_changes(stack)
                 except (KafkaError, UserError, OSError) as problem:
                     logger.warning("event=query_states_not_written reason=%r", str(problem))
-                    self._changed.set()
-                    await asyncio.sleep(_AGAIN_S)
+                except Exception:  # of a query with a state that nobody thought of: the task goes on
+                    logger.exception("event=query_states_not_written")
+                else:
+                    continue
+                self._changed.set()
+                await asyncio.sleep(_AGAIN_S)
+
+    async def _write_changes(self, stack: contextlib.AsyncExitStack) -> None:
+        generation = self._generation
+        now = {ReportKey(query, each.server): each for query, each in self._now()}
+        if news := changes(self._told, now):
+            self._told |= dict.fromkeys(news)  # until all are there
+            await self._send(await self._open_producer(stack), news)
+            if generation == self._generation:
+                self._told = dict(now)
+        if now and self._cleaned != generation:
+            await self._clean(await self._open_producer(stack), generation)
+
+    async def _clean(self, producer: AsyncProducer, generation: int) -> None:
+        """Once after this server began to lead. What fails is left until the next change."""
+        try:
+            old = await self._find_outdated()
+            if old is not None and generation == self._generation:
+                await self._send(producer, dict.fromkeys(old))
+                self._cleaned = generation
+        except (KafkaError, UserError, OSError) as problem:
+            logger.debug("event=query_states_not_cleaned reason=%r", str(problem))
+
+    async def _open_producer(self, stack: contextlib.AsyncExitStack) -> AsyncProducer:
+        if self._producer is None:
+            await self._make_topic()
+            self._producer = AsyncProducer({**self._config.client, "acks": "all", "linger.ms": 0})
+            await stack.enter_async_context(contextlib.aclosing(_Closing(self._producer)))
+        return self._producer
 
     def _is_moving(self) -> bool:
-        return any(each.state in (STARTING, RESTORING) for each in self._told.values())
+        return any(each is not None and each.state in (STARTING, RESTORING) for each in self._told.values())
 
     async def _make_topic(self) -> None:
         async with AsyncAdmin(self._config.client) as admin:
             replicas = self._config.number("ksql.internal.topic.replicas")
             await create_topic(admin, self._config.states_topic, 1, replicas, _COMPACTED)
 
-    async def _send(self, producer: AsyncProducer, news: Mapping[str, Report | None]) -> None:
+    async def _send(self, producer: AsyncProducer, news: Mapping[ReportKey, Report | None]) -> None:
         topic = self._config.states_topic
         sent = [
-            await producer.send(topic, None if each is None else each.encode(), key=name.encode(), partition=0)
-            for name, each in news.items()
+            await producer.send(topic, None if each is None else each.encode(), key=key.encode(), partition=0)
+            for key, each in news.items()
         ]
         for delivery in sent:
             await delivery
@@ -175,14 +249,14 @@ class _Closing:
 
 
 class Reports:
-    """Reads what the server that leads has written. Owned by the loop of the server."""
+    """Reads what servers have written. Owned by the loop of the server."""
 
     def __init__(self, config: SqlServerConfig) -> None:
         self._config = config
         self._place = TopicPartition(config.states_topic, 0)
         self._consumer: AsyncConsumer | None = None
         self._reading = asyncio.Lock()
-        self.known: dict[str, Report] = {}
+        self.known: dict[ReportKey, Report] = {}
 
     async def read(self) -> None:
         """All that was written before this call; where the brokers do not answer, what is known stays."""
@@ -210,13 +284,18 @@ class Reports:
             for record in await self._consumer.poll(0.1):
                 self._take(record.key, record.value)
 
-    def _take(self, key: bytes | None, value: bytes | None) -> None:
-        name = (key or b"").decode("utf-8", "replace")
+    def _take(self, data: bytes | None, value: bytes | None) -> None:
+        key = ReportKey.decode(data)
+        if key is None:
+            return
         report = Report.decode(value) if value is not None else None
         if report is None:
-            self.known.pop(name, None)
+            self.known.pop(key, None)
         else:
-            self.known[name] = report
+            self.known[key] = report
+
+    def of(self, query: str, leader: ServerName) -> Report | None:
+        return self.known.get(ReportKey(query, str(leader)))
 
     async def close(self) -> None:
         if self._consumer is not None:
