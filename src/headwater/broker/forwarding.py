@@ -95,14 +95,14 @@ def forward(
 def _check_own_configs(broker: "Broker", request: Any) -> None:
     """Of key stores and logins only this broker can tell whether they work here. The controller checks the rest."""
     from headwater.broker.config_changes import check_own
-    from headwater.broker.handlers import alter_configs, incremental_alter_configs
+    from headwater.broker.config_requests import operations_of, replacements_of
     from headwater.wire.messages.alter_configs import AlterConfigsRequest
     from headwater.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 
     if isinstance(request, IncrementalAlterConfigsRequest):
-        check_own(broker, incremental_alter_configs.alterations_of(request))
+        check_own(broker, operations_of(request))
     elif isinstance(request, AlterConfigsRequest):
-        check_own(broker, alter_configs.alterations_of(request))
+        check_own(broker, replacements_of(request))
 
 
 def _is_known(broker: "Broker", request: Any, response: Any) -> bool:

@@ -5,13 +5,12 @@ What the request does not name goes back to its default. The older of the two AP
 
 from typing import TYPE_CHECKING
 
-from headwater.base.config.alter import ConfigOperation, Operation, check_operations
-from headwater.broker.config_changes import Alteration, Alterations
+from headwater.broker.config_changes import Alterations
+from headwater.broker.config_requests import replacements_of
 from headwater.broker.context import RequestContext
 from headwater.broker.deferred import Deferred
 from headwater.wire.messages.alter_configs import (
     AlterConfigsRequest,
-    AlterConfigsResource,
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
@@ -27,24 +26,8 @@ def handle(
 ) -> Deferred:
     return Alterations(
         broker,
-        alterations_of(request),
+        replacements_of(request),
         response=AlterConfigsResponse,
         resource_response=AlterConfigsResourceResponse,
         validate_only=request.validate_only,
     ).submit()
-
-
-def alterations_of(request: AlterConfigsRequest) -> list[Alteration]:
-    return [Alteration(r.resource_type, r.resource_name, _Replacement(r)) for r in request.resources]
-
-
-class _Replacement:
-    """As operations: what is there and not named is deleted, the rest is set."""
-
-    def __init__(self, resource: AlterConfigsResource) -> None:
-        self._resource = resource
-
-    def __call__(self, current: dict[str, str]) -> list[ConfigOperation]:
-        named = {config.name for config in self._resource.configs}
-        wanted = check_operations((c.name, int(Operation.SET), c.value) for c in self._resource.configs)
-        return [ConfigOperation(name, Operation.DELETE, None) for name in current if name not in named] + wanted

@@ -5,12 +5,11 @@ Append and subtract are for lists. What a topic has not set is taken from the ta
 
 from typing import TYPE_CHECKING
 
-from headwater.base.config.alter import ConfigOperation, check_operations
-from headwater.broker.config_changes import Alteration, Alterations
+from headwater.broker.config_changes import Alterations
+from headwater.broker.config_requests import operations_of
 from headwater.broker.context import RequestContext
 from headwater.broker.deferred import Deferred
 from headwater.wire.messages.incremental_alter_configs import (
-    AlterConfigsResource,
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
@@ -27,20 +26,8 @@ def handle(
 ) -> Deferred:
     return Alterations(
         broker,
-        alterations_of(request),
+        operations_of(request),
         response=IncrementalAlterConfigsResponse,
         resource_response=AlterConfigsResourceResponse,
         validate_only=request.validate_only,
     ).submit()
-
-
-def alterations_of(request: IncrementalAlterConfigsRequest) -> list[Alteration]:
-    return [Alteration(r.resource_type, r.resource_name, _Operations(r)) for r in request.resources]
-
-
-class _Operations:
-    def __init__(self, resource: AlterConfigsResource) -> None:
-        self._resource = resource
-
-    def __call__(self, current: dict[str, str]) -> list[ConfigOperation]:  # noqa: ARG002
-        return check_operations((c.name, c.config_operation, c.value) for c in self._resource.configs)
