@@ -53,8 +53,8 @@ check: venv
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
-	$(BIN)/lint-imports --config import_circles.ini
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/lint-imports --no-cache --config import_circles.ini
 
 format: venv
 	$(BIN)/ruff format .
