@@ -183,10 +183,7 @@ class Slot:
         try:
             wants_commit = self._read_and_process()
         except ClusterFailure as failure:
-            if isinstance(failure.cause, UserError):
-                raise failure.cause from None
-            self._warn("records are processed again", failure)
-            self._recover()
+            self._process_again(failure)
             return
         self.report.note_inputs(self.tasks, self._topics.sources, self._consumer)
         due = time.monotonic() >= self._commit_at
@@ -194,6 +191,13 @@ class Slot:
             self.commit()
         for task in self.tasks:
             task.write_what_waits()
+
+    def _process_again(self, failure: ClusterFailure) -> None:
+        """Everything since the last commit."""
+        if isinstance(failure.cause, UserError):
+            raise failure.cause from None
+        self._warn("records are processed again", failure)
+        self._recover()
 
     def _warn(self, what: str, error: object) -> None:
         _log.warning("%s application=%s error=%s", what, self._name, error)
@@ -307,7 +311,11 @@ class Slot:
     # Commits
 
     def commit(self) -> None:
-        self._flush_caches()
+        try:
+            self._flush_caches()  # through nodes, so what is true of processing is true here
+        except ClusterFailure as failure:
+            self._process_again(failure)
+            return
         if self._writer.has_outputs():
             self._commit_outputs()
         self._commit_at = time.monotonic() + self._settings.commit_interval_ms / 1000

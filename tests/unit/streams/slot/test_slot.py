@@ -2,6 +2,7 @@
 
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from headwater.client.consumer.consumer_settings import consumer_settings
 from headwater.client.settings.admin import read_admin_settings
 from headwater.client.settings.producer import read_producer_settings
 from headwater.streams import App
-from headwater.streams.engine.failures import ErrorPolicy
+from headwater.streams.engine.failures import ClusterFailure, ErrorPolicy
 from headwater.streams.engine.record import InputRecord, OutputRecord
 from headwater.streams.engine.task import Task
 from headwater.streams.slot import local_run
@@ -21,6 +22,7 @@ from headwater.streams.slot.open_task import Clients, OpenTask, Stopped
 from headwater.streams.slot.settings import RunSettings
 from headwater.streams.slot.slot import Slot
 from headwater.streams.slot.slot_report import SlotReport
+from headwater.streams.stores.memory import MemoryState
 from headwater.streams.stores.state import ChangelogPartition, Owner
 
 
@@ -95,6 +97,41 @@ def test_a_replay_that_is_given_up_notes_no_position_that_it_has_not_reached(tmp
     task.save()
     assert task.state.positions == {}
     task.close()
+
+
+def _slot_with_a_change_in_its_cache(cause: Exception, events: list[str]) -> Slot:
+    """The sink has to know how many partitions there are, which the cluster does not say."""
+
+    def partition_count(_topic: str) -> int:
+        raise ClusterFailure(cause)
+
+    app = App("app", key="text", value="text")
+    app.table("in", store="rows").to_stream().to("out", partitioner=lambda *_: 0)
+    (plan,) = app.topology().sub_topologies()
+    settings = app.settings(partition_count=partition_count, cache_max_bytes=1 << 20).with_cache()
+    task = Task(plan, 0, settings, MemoryState())
+    task.add("in", [InputRecord("in", 0, 0, 0, b"k", b"v")])
+    task.process()
+    opened = SimpleNamespace(is_started=True, task=task, collect=task.collect)
+    lead = SimpleNamespace(application_id="app")
+    attributes = {"_lead": lead, "_writer": _writer(threading.Event()), "report": SlotReport()}
+    return _bare_slot(**attributes, tasks=[opened], dropped={}, _recover=lambda: events.append("recovered"))
+
+
+def test_a_cluster_that_does_not_answer_while_a_commit_flushes_is_no_end() -> None:
+    events: list[str] = []
+    slot = _slot_with_a_change_in_its_cache(TimeoutError("nobody answers"), events)
+    slot.commit()
+    assert events == ["recovered"]
+    assert [each["error"] for each in slot.report.errors] == ["records are processed again: nobody answers"]
+
+
+def test_a_topic_that_is_not_there_while_a_commit_flushes_is_said_as_it_is() -> None:
+    events: list[str] = []
+    slot = _slot_with_a_change_in_its_cache(UserError("There is no topic out"), events)
+    with pytest.raises(UserError, match="There is no topic out"):
+        slot.commit()
+    assert events == []
 
 
 def test_pending_output_is_limited_by_bytes_too() -> None:
