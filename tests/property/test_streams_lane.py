@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from headwater.streams import App, JoinWindows, Materialized, hopping, tumbling, vectorized
+from headwater.streams import App, JoinWindows, Materialized, Processor, hopping, tumbling, vectorized
 from headwater.streams.dsl.expressions import Column
 from headwater.streams.engine.columns import Chunk, PackedRows
 from headwater.streams.engine.failures import StreamsError
@@ -332,6 +332,20 @@ def test_counts_by_key_and_window_are_done_by_the_compiled_module() -> None:
         lane = compile_lane(Twin(build, "fail").task)
         assert lane is not None
         assert isinstance(lane.compiled.run, FunctionType), build.__name__
+
+
+@pytest.mark.parametrize("cache_max_bytes", [0, 10 << 20])
+def test_counts_whose_store_another_processor_has_are_not_done_by_the_compiled_module(cache_max_bytes: int) -> None:
+    """Its punctuator may put and delete rows. It hangs on nothing, so only the store tells of it."""
+    app = App("app", value="text")
+    app.stream("in").group_by_key().count(store="counts").to_stream().to("out")
+    topology = app.topology()
+    topology.add_processor("other", Processor, [])
+    topology.connect("other", "counts")
+    (plan,) = topology.sub_topologies()
+    task = Task(plan, 0, app.settings(cache_max_bytes=cache_max_bytes).with_cache(), MemoryState())
+    lane = compile_lane(task)
+    assert lane is None or isinstance(lane.compiled.run, FunctionType)
 
 
 def test_a_join_whose_rows_do_not_fit_into_memory_has_the_same_results(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,8 @@
 
 A dead letter is the record as it was read, with `__streams.errors.*` headers behind its own (KIP-1034), whoever wrote
 it: these applications, or Kafka Streams. Failures without a record (a punctuator, a result that brokers refuse) have no
-topic in their headers, and cannot be replayed.
+topic in their headers, and cannot be replayed. Nor can those of changes from a record cache: their headers say which
+record made the change, but the letter has neither its key nor its value.
 """
 
 from collections.abc import Iterable
@@ -33,7 +34,8 @@ class DeadLetter:
 
     @property
     def can_be_replayed(self) -> bool:
-        return self.source_topic is not None and self.source_partition >= 0
+        has_record = self.key is not None or self.value is not None
+        return has_record and self.source_topic is not None and self.source_partition >= 0
 
 
 def read_letter(

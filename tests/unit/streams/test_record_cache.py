@@ -2,18 +2,28 @@
 `tests/compat/test_streams_oracle.py`; here are the decisions one by one.
 """
 
+import dataclasses
+import sys
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
 
 from headwater.base.errors import UserError
 from headwater.streams import App, Materialized, Processor, Record, key_value_store, session, tumbling
+from headwater.streams.dead_letters import read_letter
+from headwater.streams.engine.failures import ClusterFailure, ErrorPolicy, Failure, StreamsError, Verdict
 from headwater.streams.engine.partition_group import PartitionQueue
 from headwater.streams.engine.record import InputRecord, RecordMetadata
 from headwater.streams.engine.task import Task
 from headwater.streams.slot.settings import RunSettings
 from headwater.streams.stores.cache import CacheBytes, CachedChange, ChangeContext, StoreCache
+from headwater.streams.stores.key_value import KeyValues
 from headwater.streams.stores.memory import MemoryState
+from headwater.streams.stores.session import Sessions
+from headwater.streams.stores.spec import StoreKind, StoreSpec
+from headwater.streams.stores.window import Windows
 from headwater.streams.testing.driver import Driver
 
 LARGE = 10 << 20
@@ -229,6 +239,99 @@ def test_what_one_cache_tells_waits_in_no_later_one() -> None:
     assert [record.value for record in task.collect().records] == [b"2!"]
 
 
+class Put(Processor):
+    """Puts what it gets into the store `seen`."""
+
+    def process(self, record: Record) -> None:
+        self.context.store("seen").put(record.key, str(record.value))
+        self.forward(record)
+
+
+def seen_behind_counts() -> App:
+    """The store of the processor is added first, and comes last in the topology."""
+    app = app_of()
+    app.add_store(key_value_store("seen", caching=True))
+    counts = app.stream("in").group_by_key().count(store="counts")
+    counts.to_stream().process(Put, stores=["seen"]).to("out", value="long")
+    return app
+
+
+def test_a_store_that_was_added_first_is_flushed_where_the_topology_has_it() -> None:
+    task = task_of(seen_behind_counts())
+    assert [store.name for store in task.plan.stores] == ["seen", "counts"]
+    assert [cache.name for cache in task.caches] == ["counts", "seen"]
+
+
+def test_nothing_waits_behind_a_commit_though_an_earlier_store_is_put_into() -> None:
+    """The rows and the offsets of their records are committed, so their changelog records have to be, too."""
+    for name, app in (("the store of a processor", seen_behind_counts()), ("the table itself", fed_back(1))):
+        state = MemoryState()
+        task = task_of(app, state)
+        give(task, "k", "v", 0)
+        task.flush_cache()
+        changes = {(record.topic, record.key) for record in task.collect().changelog}
+        state.commit({})
+        task.close()
+        rows = {
+            (f"app-{store}-changelog", key) for store, each in task.byte_stores.items() for key, _ in each.rows.scan()
+        }
+        assert len(rows) == 2, name
+        assert changes == rows, name
+
+
+def fed_back(times: int | None) -> App:
+    """A processor behind a table puts into it as often, or whenever it is told of a change."""
+
+    class Feed(Processor):
+        def process(self, record: Record) -> None:
+            number = int(record.value) if record.value.isdigit() else 0
+            if times is None or number < times:
+                self.context.store("rows").put(f"fed{number}", str(number + 1), record.timestamp)
+
+    app = app_of()
+    app.table("in", store="rows").to_stream().process(Feed, name="feed", stores=["rows"])
+    return app
+
+
+@pytest.mark.parametrize("room", [LARGE, 1])
+def test_a_processor_may_feed_the_table_before_it_for_a_while(room: int) -> None:
+    """Further than Python's stack would go if each flush were within the one before."""
+    task = task_of(fed_back(900), room=room)
+    give(task, "k", "v", 0)
+    task.flush_cache()
+    changes = [(record.key, record.value) for record in task.collect().changelog]
+    assert changes == [(b"k", b"v"), *((b"fed%d" % number, b"%d" % (number + 1)) for number in range(900))]
+    assert not any(cache.has_changes for cache in task.caches)
+    assert task.settings.cache is not None
+    assert task.settings.cache.used_bytes <= room
+
+
+@pytest.mark.parametrize("room", [LARGE, 1])
+def test_a_processor_that_feeds_the_table_before_it_without_end_is_an_error(room: int) -> None:
+    task = task_of(fed_back(None), room=room)
+    with pytest.raises(UserError, match="rows never come to an end"):
+        give_all(task, "v")
+
+
+def test_a_change_made_while_another_is_told_is_told_once_and_last() -> None:
+    """The processor that is told of `a` puts a larger `b`, which is more than there is room for; `b` waits as well."""
+
+    class Back(Processor):
+        def process(self, record: Record) -> None:
+            if record.key == "a":
+                self.context.store("rows").put("b", "new" * 100, record.timestamp)
+
+    app = app_of()
+    app.table("in", store="rows").to_stream().process(Back, stores=["rows"])
+    task = task_of(app, room=300)
+    give(task, "a", "1", 0)
+    give(task, "b", "old", 1)
+    task.flush_cache()
+    changes = [(record.key, record.value) for record in task.collect().changelog]
+    assert changes == [(b"a", b"1"), (b"b", b"new" * 100)]
+    assert task.stores["rows"].get("b") == ("new" * 100, 0)
+
+
 # Bytes
 
 
@@ -301,7 +404,132 @@ def test_a_deletion_leaves_no_entry_behind() -> None:
     assert room.used_bytes == 0
 
 
+def test_a_put_within_a_flush_is_told_by_that_flush_or_waits() -> None:
+    told, room = Told(), CacheBytes(3 * (EACH + 2))
+
+    def tell(key: bytes, change: CachedChange) -> None:
+        told(key, change)
+        if key == b"a" and change.value == b"1":
+            cache.put(b"c", b"3", b"?")
+            cache.put(b"a", b"2", b"1")
+            cache.put(b"d", b"1", None)
+
+    cache = StoreCache(room, lambda: CONTEXT, tell)
+    for key in (b"a", b"b", b"c"):
+        cache.put(key, b"1", None)
+    cache.flush()
+    assert told == [(b"a", b"1", None), (b"b", b"1", None), (b"c", b"3", None)]
+    cache.flush()
+    assert told[3:] == [(b"a", b"2", b"1"), (b"d", b"1", None)]
+    cache.make_room()
+    assert room.used_bytes == room.max_bytes
+
+
+def test_a_row_that_is_put_again_while_its_deletion_is_told_keeps_its_place() -> None:
+    room = CacheBytes(1000)
+
+    def tell(key: bytes, change: CachedChange) -> None:
+        if change.value is None:
+            cache.put(key, b"again", None)
+
+    cache = StoreCache(room, lambda: CONTEXT, tell)
+    cache.put(b"a", None, b"1")
+    cache.flush()
+    assert cache.has_change(b"a")
+    assert room.used_bytes == EACH + len(b"aagain")
+
+
+def test_a_failure_loses_no_other_change() -> None:
+    told = Told()
+
+    def tell(key: bytes, change: CachedChange) -> None:
+        if key == b"a":
+            raise ValueError(key)
+        told(key, change)
+
+    cache = StoreCache(CacheBytes(1000), lambda: CONTEXT, tell)
+    cache.put(b"a", b"1", None)
+    cache.put(b"b", b"1", None)
+    with pytest.raises(ValueError, match="a"):
+        cache.flush()
+    cache.flush()
+    assert told == [(b"b", b"1", None)]
+
+
+class Runs:
+    """Tells what waits by column, if the cluster answers."""
+
+    context = CONTEXT
+
+    def __init__(self) -> None:
+        self.told: list[bytes] = []
+        self.answers = True
+
+    def tell_all(self, keys: list[bytes], values: list[bytes]) -> None:
+        if not self.answers:
+            raise ClusterFailure(TimeoutError("nobody answers"))
+        self.told += keys
+
+
+def test_a_failure_by_column_loses_no_change() -> None:
+    cache, _, _ = cache_of(100)
+    cache.run_teller = runs = Runs()
+    cache.put_run([b"a", b"b"], [b"1", b"1"])
+    runs.answers = False
+    with pytest.raises(ClusterFailure):
+        cache.flush_all()
+    runs.answers = True
+    cache.flush_all(b"b")
+    assert runs.told == [b"b", b"a"]
+    assert not cache.has_changes
+
+
+def test_a_row_of_a_run_that_is_deleted_was_there() -> None:
+    """A run does not know what was told before it. Without an old value its deletion would be told to nobody."""
+    cache, told, _ = cache_of(100)
+    cache.run_teller = Runs()
+    cache.put_run([b"a"], [b"1"])
+    cache.put(b"a", None, None)
+    cache.flush_all()
+    assert [(key, value, old is None) for key, value, old in told] == [(b"a", None, False)]
+
+
+def test_stores_without_a_cache_make_no_call_more() -> None:
+    calls: list[str] = []
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call" and Path(frame.f_code.co_filename).name in ("key_value.py", "window.py", "session.py"):
+            calls.append(frame.f_code.co_name)
+
+    state, logs = MemoryState(), lambda *_: None
+    rows = KeyValues(StoreSpec("rows", timestamped=True), state, logs)
+    spec = StoreSpec("windows", StoreKind.WINDOW, retention_ms=1000, segment_interval_ms=1000)
+    windows = Windows(spec, state, logs)
+    sessions = Sessions(dataclasses.replace(spec, name="sessions", kind=StoreKind.SESSION), state, logs)
+    sys.setprofile(note)
+    try:
+        rows.put(b"k", bytes(9))
+        windows.put(b"k", bytes(9), 1)
+        sessions.put(b"k", 1, 2, b"v")
+        sessions.remove(b"k", 1, 2)
+    finally:
+        sys.setprofile(None)
+    assert calls == ["put", "put", "_put_raw", "put", "_put_raw", "remove", "_remove_raw"]
+
+
 # Failures and settings
+
+
+def task_of(app: App, state: MemoryState | None = None, room: int = LARGE) -> Task:
+    (plan,) = app.topology().sub_topologies()
+    return Task(plan, 0, app.settings(cache_max_bytes=room).with_cache(), state or MemoryState())
+
+
+def give_all(task: Task, *values: str) -> None:
+    """Each with a key of its own; then a commit."""
+    for offset, value in enumerate(values):
+        give(task, f"k{offset}", value, offset)
+    task.flush_cache()
 
 
 def give(task: Task, key: str, value: str, offset: int) -> None:
@@ -316,9 +544,7 @@ def test_what_waits_is_forgotten_with_the_changes_of_the_state() -> None:
     """A commit that failed: its records come again, and must find neither rows nor changes of the first time."""
     joining(app := app_of())
     state = MemoryState()
-    settings = app.settings(cache_max_bytes=LARGE).with_cache()
-    (plan,) = app.topology().sub_topologies()
-    task = Task(plan, 0, settings, state)
+    task = task_of(app, state)
     give(task, "a", "1", 0)
     task.flush_cache()
     assert [record.value for record in task.collect().records] == [b"1"]
@@ -330,9 +556,9 @@ def test_what_waits_is_forgotten_with_the_changes_of_the_state() -> None:
     give(task, "a", "2", 1)
     task.flush_cache()
     assert [record.value for record in task.collect().records] == [b"12"]
-    assert settings.cache is not None
+    assert task.settings.cache is not None
     task.close()
-    assert settings.cache.used_bytes == 0
+    assert task.settings.cache.used_bytes == 0
 
 
 def test_a_failure_behind_the_cache_names_its_node() -> None:
@@ -345,6 +571,93 @@ def test_a_failure_behind_the_cache_names_its_node() -> None:
     pipe(driver, ("a", "1"))
     with pytest.raises(UserError, match="failing"):
         driver.commit()
+
+
+def fail_if_bad(value: str) -> str:
+    if value == "bad":
+        raise ValueError(value)
+    return value
+
+
+def bad_rows(**settings: Any) -> App:
+    app = App("app", key="text", value="text", **settings)
+    app.table("in", store="rows").map_values(fail_if_bad, name="failing").to_stream().to("out")
+    return app
+
+
+@pytest.mark.parametrize("room", [LARGE, 150])
+def test_a_failure_behind_the_cache_is_that_of_the_record_that_made_the_change(room: int) -> None:
+    """With little room it is a later record that makes the change go on. That one is not at fault."""
+    task = task_of(bad_rows(on_error="dead_letter"), room=room)
+    give_all(task, "bad", "good", "good")
+    output = task.collect()
+    letter, *others = output.records
+    assert [(record.key, record.value) for record in others] == [(b"k1", b"good"), (b"k2", b"good")]
+    assert output.dropped == {"processing error": 1}
+    assert (letter.topic, letter.key, letter.value) == ("app-dead-letters", None, None)
+    at = {name.removeprefix("__streams.errors."): value for name, value in letter.headers}
+    assert (at["topic"], at["partition"], at["offset"], at["message"]) == (b"in", b"0", b"0", b"bad")
+    read = read_letter(0, 0, letter.timestamp, letter.key, letter.value, letter.headers)
+    assert not read.can_be_replayed
+    with pytest.raises(StreamsError, match=r"failing of task 0_0, with a change that the record at in-0 offset 0 has"):
+        give_all(task_of(bad_rows(), room=room), "bad", "good", "good")
+
+
+def test_a_function_for_failures_gets_no_record_that_is_not_at_fault() -> None:
+    failures: list[Failure] = []
+
+    def decide(failure: Failure) -> Verdict:
+        failures.append(failure)
+        return "skip"
+
+    task = task_of(bad_rows(on_error=ErrorPolicy(processing=decide)), room=150)
+    give_all(task, "bad", "good", "good")
+    assert [(failure.record, failure.metadata) for failure in failures] == [(None, RecordMetadata("in", 0, 0))]
+
+
+def test_a_change_of_a_punctuator_comes_from_no_record_though_one_makes_it_go_on() -> None:
+    seen: list[tuple[Any, RecordMetadata | None]] = []
+
+    class Tick(Processor):
+        def init(self, context: Any) -> None:
+            context.schedule(1, "wall", lambda _: context.store("rows").put("tick", "x", 0))
+
+        def process(self, record: Record) -> None: ...
+
+    class Look(Processor):
+        def process(self, record: Record) -> None:
+            seen.append((record.key, self.context.record_metadata))
+
+    app = app_of()
+    table = app.table("in", store="rows").to_stream()
+    table.process(Look)
+    table.process(Tick, stores=["rows"])
+    task = task_of(app, room=120)
+    task.punctuate(1)
+    give(task, "a", "1", 0)
+    give(task, "b", "1", 1)
+    assert seen[0] == ("tick", None)
+
+
+def test_a_change_that_cannot_be_read_is_told_with_its_store() -> None:
+    class Touchy:
+        name = "touchy"
+
+        def serialize(self, value: Any) -> bytes:
+            return str(value).encode()
+
+        def deserialize(self, data: bytes) -> str:
+            if data == b"bad":
+                raise ValueError("cannot be read")
+            return data.decode()
+
+    app = app_of()
+    reduced = app.stream("in").group_by_key().reduce(lambda a, b: a + b, store=Materialized("rows", value=Touchy()))
+    reduced.to_stream().to("out")
+    task = task_of(app)
+    give(task, "a", "bad", 3)
+    with pytest.raises(StreamsError, match=r"rows of task 0_0, with a change that the record at in-0 offset 3 has"):
+        task.flush_cache()
 
 
 @pytest.mark.parametrize("name", ["statestore.cache.max.bytes", "cache.max.bytes.buffering"])

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Final, Literal
 
 from headwater.base.errors import UserError
-from headwater.streams.engine.record import Headers, InputRecord, OutputRecord
+from headwater.streams.engine.record import Headers, InputRecord, OutputRecord, RecordMetadata
 
 Stage = Literal["deserialization", "processing", "production"]
 Verdict = Literal["fail", "skip", "dead_letter"]
@@ -21,7 +21,9 @@ VERDICTS: Final = ("fail", "skip", "dead_letter")
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What went wrong, where, and with which record; in a punctuator there is none."""
+    """What went wrong, where, and with which record; in a punctuator there is none. Behind the record cache there is
+    none either, as the record is not kept with the change: `metadata` says which one has made it.
+    """
 
     stage: Stage
     error: Exception
@@ -29,6 +31,7 @@ class Failure:
     timestamp: int
     node: str
     task_id: str
+    metadata: RecordMetadata | None = None  # where the record was read
 
 
 class ClusterFailure(Exception):
@@ -81,12 +84,10 @@ class StreamsError(UserError):
 
     def __init__(self, failure: Failure) -> None:
         self.failure = failure
-        record = failure.record
-        where = (
-            f"the record at {record.topic}-{record.partition} offset {record.offset}"
-            if record is not None
-            else "a punctuator, or a change from the record cache"
-        )
+        at = failure.metadata
+        where = "a punctuator" if at is None else f"the record at {at.topic}-{at.partition} offset {at.offset}"
+        if failure.record is None and at is not None:
+            where = f"a change that {where} has made, from the record cache"
         line = own_line(failure.error.__traceback__)
         why = f"{type(failure.error).__name__}: {failure.error}" + (f", at {line}" if line else "")
         super().__init__(
@@ -115,9 +116,17 @@ class FailureHandler:
         self._write = write
         self.drop = drop
 
-    def handle(self, stage: Stage, error: Exception, raw: InputRecord | None, timestamp: int, node: str) -> None:
-        """Returns if the application goes on without the record."""
-        failure = Failure(stage, error, raw, timestamp, node, self._task_id)
+    def handle(
+        self,
+        stage: Stage,
+        error: Exception,
+        raw: InputRecord | None,
+        timestamp: int,
+        node: str,
+        metadata: RecordMetadata | None = None,
+    ) -> None:
+        """Returns if the application goes on without the record. `metadata`: where there is no record."""
+        failure = self._failure(stage, error, raw, timestamp, node, metadata)
         verdict = self._policy.decide(failure)
         if verdict == "fail":
             raise StreamsError(failure) from error
@@ -126,16 +135,35 @@ class FailureHandler:
         self.drop(f"{stage} error")
 
     def failure(
-        self, stage: Stage, error: Exception, raw: InputRecord | None, timestamp: int, node: str
+        self,
+        stage: Stage,
+        error: Exception,
+        raw: InputRecord | None,
+        timestamp: int,
+        node: str,
+        metadata: RecordMetadata | None = None,
     ) -> StreamsError:
         """Of a record that no policy is asked about."""
-        return StreamsError(Failure(stage, error, raw, timestamp, node, self._task_id))
+        return StreamsError(self._failure(stage, error, raw, timestamp, node, metadata))
+
+    def _failure(
+        self,
+        stage: Stage,
+        error: Exception,
+        raw: InputRecord | None,
+        timestamp: int,
+        node: str,
+        metadata: RecordMetadata | None,
+    ) -> Failure:
+        if raw is not None:
+            metadata = RecordMetadata(raw.topic, raw.partition, raw.offset)
+        return Failure(stage, error, raw, timestamp, node, self._task_id, metadata)
 
 
-def innermost_node(error: Exception, nodes: Mapping[str, object]) -> str:
-    """The innermost node on the way to the error."""
+def innermost_node(error: Exception, nodes: Mapping[str, object]) -> str | None:
+    """The innermost node on the way to the error, if there is one."""
     names = {id(processor): name for name, processor in nodes.items()}
-    found, traceback = "?", error.__traceback__
+    found, traceback = None, error.__traceback__
     while traceback is not None:
         owner = names.get(id(traceback.tb_frame.f_locals.get("self")))
         found, traceback = owner or found, traceback.tb_next
@@ -163,19 +191,21 @@ def dead_letter_topic(policy: ErrorPolicy, application_id: str) -> str:
 
 
 def dead_letter(topic: str, failure: Failure) -> OutputRecord:
-    """The record as it was read, with its own timestamp, and in headers why it is here."""
+    """The record as it was read, with its own timestamp, and in headers why it is here. Of a change from the record
+    cache only the headers say which record it was.
+    """
     import traceback
 
-    error, record = failure.error, failure.record
+    error, record, at = failure.error, failure.record, failure.metadata
     stack = "".join(traceback.format_exception(error))
     kind = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
     headers: Headers = (
         ("__streams.errors.exception", kind.encode()),
         ("__streams.errors.message", str(error).encode()),
         ("__streams.errors.stacktrace", stack.encode()),
-        ("__streams.errors.topic", record.topic.encode() if record is not None else None),
-        ("__streams.errors.partition", str(record.partition if record is not None else -1).encode()),
-        ("__streams.errors.offset", str(record.offset if record is not None else -1).encode()),
+        ("__streams.errors.topic", None if at is None else at.topic.encode()),
+        ("__streams.errors.partition", str(-1 if at is None else at.partition).encode()),
+        ("__streams.errors.offset", str(-1 if at is None else at.offset).encode()),
     )
     if record is None:
         return OutputRecord(topic, None, None, None, max(0, failure.timestamp), headers)

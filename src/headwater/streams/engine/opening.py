@@ -4,6 +4,7 @@ top.
 
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from headwater.streams.engine.failures import ClusterFailure, StreamsError
 from headwater.streams.engine.record import OutputRecord
 from headwater.streams.engine.suppress_buffer import SuppressBuffer
 from headwater.streams.engine.typed_stores import (
@@ -46,15 +47,20 @@ def open_bytes(plan: StorePlan, task: "Task", state: TaskState) -> AnyStore:
     def tell(key: bytes, change: CachedChange) -> None:
         if cache.on_change is not None and change.value is None and change.old is None:
             return  # it came and went, and nobody was told of it
-        outside, task.record_timestamp = task.record_timestamp, change.context.timestamp
+        outside = task.leave_record(change.context.timestamp)
         try:
             store.log(key, change.value)
             if cache.on_change is not None:
                 cache.on_change(key, change)
+        except (StreamsError, ClusterFailure):
+            raise
+        except Exception as error:
+            raise task.change_failed(plan.name, change.context, error) from error
         finally:
-            task.record_timestamp = outside
+            task.return_to_record(*outside)
 
-    cache = StoreCache(room, task.change_context, tell, 0 if plan.spec.kind is StoreKind.KEY_VALUE else _SEGMENT_BYTES)
+    key_bytes = 0 if plan.spec.kind is StoreKind.KEY_VALUE else _SEGMENT_BYTES
+    cache = StoreCache(room, task.change_context, tell, key_bytes, plan.name)
     store = build_cached_store(plan.spec, state, changelog, cache)
     task.add_cache(cache)
     state.on_discard(cache.clear)

@@ -35,7 +35,7 @@ from headwater.streams.engine.suppress_buffer import SuppressBuffer
 from headwater.streams.engine.time import TimestampExtractor, fail_on_invalid_timestamp
 from headwater.streams.plan.topology import Partitioner, ProcessorNode, SinkNode, SourceNode, SubTopology
 from headwater.streams.serdes.port import Serde
-from headwater.streams.stores.cache import CacheBytes, ChangeContext, StoreCache
+from headwater.streams.stores.cache import MOST_FLUSHES, CacheBytes, ChangeContext, StoreCache, endless
 from headwater.streams.stores.spec import StoreSpec, StoreType
 from headwater.streams.stores.state import TaskState
 
@@ -155,9 +155,17 @@ class Task:
             if isinstance(opened, SuppressBuffer):
                 self._buffers.append(opened)
                 state.on_discard(opened.reload)
+        self._caches = self._in_order_of_nodes(self._caches)
         self._times = None if state is None else OperatorTimes(state.times)
         self._build()
         self._expiring = expiring_rows(plan.stores, self.byte_stores, self.nodes, settings.key, settings.value)
+
+    def _in_order_of_nodes(self, caches: list[StoreCache]) -> list[StoreCache]:
+        """By the first node that has the store, as Kafka Streams flushes them: what one tells mostly changes stores
+        that come later. Stores of processors were added before, or wherever the user liked.
+        """
+        users = [name for node in self.plan.nodes if isinstance(node, ProcessorNode) for name in node.stores]
+        return sorted(caches, key=lambda cache: users.index(cache.name))
 
     def _build(self) -> None:
         contexts: dict[str, NodeContext] = {}
@@ -333,7 +341,7 @@ class Task:
         except (StreamsError, ClusterFailure):
             raise
         except Exception as error:
-            node = innermost_node(error, self.nodes)
+            node = innermost_node(error, self.nodes) or "?"
             raise self._failures.failure("processing", error, raw, record.timestamp, node) from error
         self._current = None
         if self._late is not None:
@@ -363,18 +371,18 @@ class Task:
 
     def flush_cache(self) -> None:
         """Changes that wait in record caches go to the changelog and through the nodes behind: before the `collect` of
-        a commit.
+        a commit. Nothing waits afterwards: the offsets of its records are committed, and nobody would come back to it.
         """
         if self._columns or self._changelog_columns:
             self._put_aside()
-        for cache in self._caches:
-            try:
-                cache.flush_all()
-            except (StreamsError, ClusterFailure):
-                raise
-            except Exception as error:
-                node = innermost_node(error, self.nodes)
-                raise self._failures.failure("processing", error, None, self.record_timestamp, node) from error
+        flushes = 0
+        while (cache := next((each for each in self._caches if each.has_changes), None)) is not None:
+            if flushes == MOST_FLUSHES * len(self._caches):
+                raise endless(cache.name)
+            flushes += 1
+            cache.flush_all()
+        for each in self._caches:
+            each.make_room()
 
     def next_punctuation_ms(self) -> int | None:
         """When `punctuate` has something to do."""
@@ -439,12 +447,27 @@ class Task:
         return before
 
     def add_cache(self, cache: StoreCache) -> None:
-        """They are flushed in this order: what one tells may change stores that come later."""
         self._caches.append(cache)
 
     def change_context(self) -> ChangeContext:
         """Of a change that a cached store tells later."""
         return ChangeContext(self.record_timestamp, self.record_headers, self.record_metadata)
+
+    def leave_record(self, timestamp: int) -> tuple[int, InputRecord | None]:
+        """A change leaves the record cache, made at that time. The record that is being processed, if there is one, has
+        nothing to do with it. Gives what to return to.
+        """
+        outside = self.record_timestamp, self._current
+        self.record_timestamp, self._current = timestamp, None
+        return outside
+
+    def return_to_record(self, timestamp: int, current: InputRecord | None) -> None:
+        self.record_timestamp, self._current = timestamp, current
+
+    def change_failed(self, store: str, made_by: ChangeContext, error: Exception) -> StreamsError:
+        """A change from the record cache of a store, told with the record that made it."""
+        node = innermost_node(error, self.nodes) or store
+        return self._failures.failure("processing", error, None, made_by.timestamp, node, made_by.metadata)
 
     def begin_columns(self) -> None:
         """What nodes have made so far comes before columns that are added from now on."""
@@ -539,12 +562,12 @@ class Task:
             except (StreamsError, ClusterFailure):
                 raise
             except Exception as error:  # noqa: BLE001 - the user's code may raise anything; the policy decides
-                self._failures.handle("processing", error, self._current, record.timestamp, name)
+                self._failures.handle("processing", error, self._current, record.timestamp, name, self.record_metadata)
 
         return guarded
 
     def _production_failed(self, error: Exception, node: str) -> None:
-        self._failures.handle("production", error, self._current, self.record_timestamp, node)
+        self._failures.handle("production", error, self._current, self.record_timestamp, node, self.record_metadata)
 
     def drop_late(self, node: str, by_ms: int, reason: str = "late") -> None:
         self.drop(reason)

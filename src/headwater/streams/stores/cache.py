@@ -8,14 +8,21 @@ tells it in the order in which keys were changed last. It belongs to the commit,
 the moment in which there are too many bytes: then the key that was not used for the longest time goes, and if it was
 changed, all of this store's changes are told, that one first. Keys that were only read count, too, as in Kafka Streams.
 
+Nodes that are told of a change may put into the same store again. Then no second flush begins within the first, which
+would tell a key's newer value before its older one: the first one tells the newer, or it waits for the next. A change
+leaves the cache only when it is told, so a failure in between loses none of the others.
+
 Owned by a task. A discard of the task's state forgets what waits: it is of records that are processed again.
 """
 
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, Final, NamedTuple, Protocol, cast
+
+from headwater.base.errors import UserError
 
 ENTRY_BYTES = 25  # beside key, value and context: what Kafka Streams counts for an entry and its place in the list
+MOST_FLUSHES: Final = 1_000  # of a store in a row, because what it told has changed it again
 
 
 class ChangeContext(NamedTuple):
@@ -64,6 +71,16 @@ class CacheBytes:
         self.used_bytes = 0
 
 
+def endless(store: str) -> UserError:
+    """A node behind a cached store puts into it whenever it is told of a change."""
+    return UserError(
+        f"Changes of the cached store {store} never come to an end",
+        f"each of {MOST_FLUSHES} flushes in a row has led to another change of it: a processor behind the store puts into "
+        "it, or into one before it, and is told of that in turn",
+        "such a store needs caching=False, or a processor that stops at some point",
+    )
+
+
 class StoreCache:
     """Of one store. `context` gives the record that is being processed; `tell` is called for each change that is
     flushed. `key_bytes`: of a key beside itself.
@@ -75,7 +92,9 @@ class StoreCache:
         context: Callable[[], ChangeContext],
         tell: Callable[[bytes, CachedChange], None],
         key_bytes: int = 0,
+        name: str = "",
     ) -> None:
+        self.name = name
         self._room = room
         self._context = context
         self._tell = tell
@@ -86,6 +105,11 @@ class StoreCache:
         self.on_change: Callable[[bytes, CachedChange], None] | None = None  # of the node that the store belongs to
         self.run_teller: RunTeller | None = None
         self._by_column = True  # whether all that waits can be told so
+        self._flushing = False
+
+    @property
+    def has_changes(self) -> bool:
+        return bool(self._changes)
 
     def has_change(self, key: bytes) -> bool:
         return key in self._changes
@@ -94,8 +118,11 @@ class StoreCache:
         """`before`: what the store had, unless a change of the key waits already."""
         waiting = self._changes.pop(key, None)
         context = self._context()
-        old = waiting.old if isinstance(waiting, CachedChange) else None if waiting is not None else before
-        self._changes[key] = CachedChange(value, old, context)
+        if isinstance(waiting, CachedChange):
+            before = waiting.old
+        elif waiting is not None:  # of a run: the old value is not known, and nobody asks but for whether there was one
+            before = waiting
+        self._changes[key] = CachedChange(value, before, context)
         if value is None or context.headers:
             self._by_column = False
         self._use(key, len(key) + (0 if value is None else len(value)) + context.size_bytes)
@@ -136,15 +163,20 @@ class StoreCache:
         deque(map(recent.move_to_end, keys), maxlen=0)
 
     def make_room(self) -> None:
-        """Behind a run."""
+        """Behind a run, or a commit's flush."""
         self._make_room(self.flush_all)
 
     def _make_room(self, flush: Callable[[bytes], None]) -> None:
-        recent, room = self._recent, self._room
+        if self._flushing:
+            return  # whoever began that makes room
+        recent, room, flushes = self._recent, self._room, 0
         while room.used_bytes > room.max_bytes and recent:
             eldest, freed = recent.popitem(last=False)
             room.used_bytes -= freed
             if eldest in self._changes:
+                if flushes == MOST_FLUSHES:
+                    raise endless(self.name)
+                flushes += 1
                 flush(eldest)
 
     def flush_all(self, first: bytes | None = None) -> None:
@@ -152,26 +184,41 @@ class StoreCache:
         if self.run_teller is None or not self._by_column:
             self.flush(first)
             return
-        changes, self._changes = self._changes, {}
-        if first is not None:
-            changes = {first: changes.pop(first), **changes}
-        if changes:
-            values = [change if isinstance(change, bytes) else change.value for change in changes.values()]
-            self.run_teller.tell_all(list(changes), cast(list[bytes], values))  # no deletion is among them
+        if self._changes:
+            keys = self._keys(first)
+            changes = [self._changes[key] for key in keys]
+            values = [change if isinstance(change, bytes) else change.value for change in changes]
+            self.run_teller.tell_all(keys, cast(list[bytes], values))  # no deletion is among them; no node is told
+            self._changes.clear()
 
     def flush(self, first: bytes | None = None) -> None:
-        """Tells all changes. Nodes that are told may put into other stores, and so flush those."""
-        changes, self._changes, self._by_column = self._changes, {}, True
-        if first is not None:
-            changes = {first: changes.pop(first), **changes}
-        teller = self.run_teller
-        for key, change in changes.items():
-            if isinstance(change, bytes):
-                assert teller is not None, "a run without one who tells it"
-                change = CachedChange(change, None, teller.context)
-            self._tell(key, change)
-            if change.value is None:
-                self._room.used_bytes -= self._recent.pop(key, 0)
+        """Tells all changes that wait now. Nodes that are told may put into other stores, and so flush those; what they
+        put into this one is told in its turn, if it still has one, or stays.
+        """
+        assert not self._flushing, "a flush within a flush of the same cache"
+        self._flushing = True
+        try:
+            for key in self._keys(first):
+                self._tell_one(key)
+        finally:
+            self._flushing = False
+        if not self._changes:
+            self._by_column = True
+
+    def _tell_one(self, key: bytes) -> None:
+        change = self._changes.pop(key)
+        if isinstance(change, bytes):
+            assert self.run_teller is not None, "a run without one who tells it"
+            change = CachedChange(change, None, self.run_teller.context)
+        self._tell(key, change)
+        if change.value is None and key not in self._changes:
+            self._room.used_bytes -= self._recent.pop(key, 0)
+
+    def _keys(self, first: bytes | None) -> list[bytes]:
+        """Of what waits: `first`, then those that were changed longest ago."""
+        if first is None:
+            return list(self._changes)
+        return [first, *(key for key in self._changes if key != first)]
 
     def clear(self) -> None:
         """What waits is of records that are processed again."""

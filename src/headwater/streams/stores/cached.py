@@ -1,7 +1,9 @@
-"""Stores whose changes wait in a record cache (`cache`) before the changelog and the nodes behind them are told."""
+"""Stores whose changes wait in a record cache (`cache`) before the changelog and the nodes behind them are told. `log`
+tells the changelog; stores without a cache do that in `put` itself, without another call.
+"""
 
 from headwater.streams.stores.cache import StoreCache
-from headwater.streams.stores.formats import session_key, window_key
+from headwater.streams.stores.formats import session_key, unstamped, window_key
 from headwater.streams.stores.key_value import KeyValues
 from headwater.streams.stores.port import Changelog
 from headwater.streams.stores.session import Sessions
@@ -26,6 +28,9 @@ class CachedKeyValues(KeyValues):
         self.rows.put(key, value)
         self.cache.put(key, value, before)
 
+    def log(self, key: bytes, value: bytes | None) -> None:
+        _log_row(self._log, self._timestamped, key, value)
+
 
 class CachedWindows(Windows):
     """Without duplicates: of those, none is the last."""
@@ -44,6 +49,9 @@ class CachedWindows(Windows):
         before = None if self.cache.has_change(raw) else super().get(key, start)
         self._put_raw(key, start, raw, value)
         self.cache.put(raw, value, before)
+
+    def log(self, key: bytes, value: bytes | None) -> None:
+        _log_row(self._log, self._timestamped, key, value)
 
 
 class CachedSessions(Sessions):
@@ -67,3 +75,16 @@ class CachedSessions(Sessions):
 
     def remove(self, key: bytes, start: int, end: int) -> None:
         self.put(key, start, end, None)
+
+    def log(self, key: bytes, value: bytes | None) -> None:
+        _log_row(self._log, False, key, value)
+
+
+def _log_row(changelog: Changelog | None, timestamped: bool, key: bytes, value: bytes | None) -> None:
+    if changelog is None:
+        return
+    if timestamped and value is not None:
+        plain, timestamp = unstamped(value)
+        changelog(key, plain, timestamp)
+    else:
+        changelog(key, value, None)

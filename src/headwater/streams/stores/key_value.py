@@ -22,10 +22,6 @@ class KeyValues:
 
     def put(self, key: bytes, value: bytes | None) -> None:
         self.rows.put(key, value)
-        self.log(key, value)
-
-    def log(self, key: bytes, value: bytes | None) -> None:
-        """Tells the changelog."""
         if self._log is not None:
             if self._timestamped and value is not None:
                 plain, timestamp = unstamped(value)

@@ -40,10 +40,6 @@ class Sessions:
     def put(self, key: bytes, start: int, end: int, value: bytes | None) -> None:
         raw = session_key(key, start, end)
         self._put_raw(raw, value)
-        self.log(raw, value)
-
-    def log(self, raw: bytes, value: bytes | None) -> None:
-        """Tells the changelog."""
         if self._log is not None:
             self._log(raw, value, None)
 
@@ -64,7 +60,8 @@ class Sessions:
     def remove(self, key: bytes, start: int, end: int) -> None:
         raw = session_key(key, start, end)
         self._remove_raw(raw)
-        self.log(raw, None)
+        if self._log is not None:
+            self._log(raw, None, None)
 
     def _remove_raw(self, raw: bytes) -> None:
         key, start, end = split_session_key(raw)

@@ -75,10 +75,6 @@ class Windows:
                 return
         raw = window_key(key, start, self.sequence)
         self._put_raw(key, start, raw, value)
-        self.log(raw, value)
-
-    def log(self, raw: bytes, value: bytes | None) -> None:
-        """Tells the changelog."""
         if self._log is not None:
             if self._timestamped and value is not None:
                 plain, timestamp = unstamped(value)

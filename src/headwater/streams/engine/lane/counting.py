@@ -30,7 +30,7 @@ from headwater.streams.engine.table_to_stream import TableToStream
 from headwater.streams.engine.window_aggregate import WindowAggregateProcessor
 from headwater.streams.engine.windows import TimeWindows
 from headwater.streams.plan.partitioning import ByInnerKey
-from headwater.streams.plan.topology import SinkNode, SourceNode
+from headwater.streams.plan.topology import ProcessorNode, SinkNode, SourceNode
 from headwater.streams.serdes.native_cells import Cells, Column, NativeCells, native_cells
 from headwater.streams.serdes.stock import LONG
 from headwater.streams.serdes.windowed import WindowedSerde
@@ -121,6 +121,9 @@ def _shape(task: "Task") -> Shape | None:
     if not isinstance(processor, StreamAggregateProcessor | WindowAggregateProcessor) or not processor.is_count:
         return None
     store = next(each for each in task.plan.stores if each.name == processor.store_name)
+    processors = [node for node in task.plan.nodes if isinstance(node, ProcessorNode)]
+    if [node.name for node in processors if store.name in node.stores] != [counting]:
+        return None  # who puts other rows there, or deletes them, is a matter for nodes
     key = sources[0].key or task.settings.key
     if (store.key or task.settings.key) is not key or (store.value or task.settings.value) is not LONG:
         return None
