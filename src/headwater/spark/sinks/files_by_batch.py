@@ -5,13 +5,17 @@ last.
     _manifests/0000000007-<query id>            batch 7 is visible; its text says how many files and bytes
 
 A batch is visible when its manifest is there, and only then. Each try writes to a directory of its own, and what it has
-written counts by the rename of that, whole, to the batch's name: one try succeeds, and a directory of that name is
-never changed or removed, so whoever finds it only has to put the manifest. Of two drivers that write the same batch,
-because one was thought dead, the late one finds the name taken and removes its own files, whenever it wakes. Leftovers
-of other tries go when their batch is visible, not before: a try that is still written must not lose a part of it. The
-query id in the names keeps apart what queries with other checkpoints write to the same directory. Names alone decide;
-the text of a manifest is for people. All of this needs a rename that refuses a name that is taken: HDFS and local disks
-have one, object stores do not.
+written counts by the rename of that to the batch's name. The query id in the names keeps apart what queries with other
+checkpoints write to the same directory. Names alone decide; the text of a manifest is for people.
+
+Where a rename is one step and refuses a name that is taken (HDFS, local disks), a directory with the batch's name is
+whole. It is never changed or removed, so whoever finds it only has to put the manifest. Of two drivers that write the
+same batch, because one was thought dead, the late one finds the name taken and removes its own files, whenever it
+wakes. Elsewhere (object stores) a rename copies file by file, and a directory without a manifest may be half of one: it
+is removed, and the batch is written again. That does not keep out a driver that wakes late.
+
+Leftovers of other tries go when their batch is visible, not before: a try that is still written must not lose a part of
+it.
 """
 
 import json
@@ -52,20 +56,44 @@ def batch_name(batch_id: int, query: str | None) -> str:
 def write_batch(files: Files, root: str, name: str, attempt: str, write: Callable[[str], None]) -> None:
     """`write` writes the rows to the directory that it is given."""
     manifest, target = f"{root}/{MANIFESTS}/{name}", f"{root}/{name}"
+    staging = f"{root}/{STAGING}/{name}-{attempt}"
     if not files.exists(manifest):
-        if not files.exists(target):
-            staging = f"{root}/{STAGING}/{name}-{attempt}"
+        if files.renames_at_once(root):
+            if not files.exists(target):
+                write(staging)
+                if not files.rename_once(staging, target):
+                    files.delete(staging)
+            put_manifest(files, manifest, parts_in(files, target))
+        else:
             write(staging)
-            if not files.rename_once(staging, target):
-                files.delete(staging)
-        put_manifest(files, target, manifest)
+            copy_in(files, staging, target, manifest)
     sweep(files, root)
 
 
-def put_manifest(files: Files, target: str, manifest: str) -> None:
-    parts = [each for each in files.files_under(target) if each.rpartition("/")[2].startswith("part-")]
+def copy_in(files: Files, staging: str, target: str, manifest: str) -> None:
+    """Where a rename may end half way: the manifest is put if all that was written has arrived, and nothing else."""
+    written = parts_in(files, staging)
+    if files.exists(manifest):  # another driver was quicker
+        files.delete(staging)
+        return
+    files.delete(target)
+    files.rename(staging, target)
+    if parts_in(files, target) != written:
+        raise UserError(
+            f"{target} does not have the files that were written for it",
+            "another driver writes the same batch, or the file system lost some on the way",
+            "See that the query runs once, and start it again: the batch is not visible, and will be written anew",
+        )
+    put_manifest(files, manifest, written)
+
+
+def parts_in(files: Files, path: str) -> list[str]:
+    return sorted(each for each in files.files_under(path) if each.rpartition("/")[2].startswith("part-"))
+
+
+def put_manifest(files: Files, manifest: str, parts: list[str]) -> None:
     try:
-        files.write_text(manifest, json.dumps({"version": 1, "files": sorted(parts)}) + "\n")
+        files.write_text(manifest, json.dumps({"version": 1, "files": parts}) + "\n")
     except UserError:
         if not files.exists(manifest):  # whoever was quicker has put the same
             raise

@@ -6,13 +6,16 @@
 
 import errno
 import os
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from uuid import uuid4
 
 from headwater.base.errors import UserError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+_RENAME_AT_ONCE: Final = ("file", "hdfs")
 
 
 class Files(Protocol):
@@ -28,8 +31,13 @@ class Files(Protocol):
         """The directory of `target` is made; a target that exists is an error."""
 
     def rename_once(self, source: str, target: str) -> bool:
-        """False if the target is there, whoever made it and when: of several that rename to it, one succeeds. Object
-        stores cannot promise that.
+        """False if the target is there, whoever made it and when: of several that rename to it, one succeeds. Only
+        where `renames_at_once`.
+        """
+
+    def renames_at_once(self, path: str) -> bool:
+        """Whether a directory that is renamed to somewhere below is there as a whole or not at all, and never in the
+        place of another. Object stores copy file by file.
         """
 
     def delete(self, path: str) -> None:
@@ -91,6 +99,9 @@ class HadoopFiles:
         system.mkdirs(destination.getParent())
         if system.exists(destination):
             return False
+        if not self.renames_at_once(target.rpartition("/")[0]):
+            self.rename(source, target)  # what is there after an error may be a half of our own, and nobody else's
+            return True
         if system.getUri().getScheme() == "file":  # Hadoop's own would copy into a directory that is there
             return _rename_locally(self._local(source, system), self._local(target, system))
         context = self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(system.getUri(), self._configuration)
@@ -102,6 +113,14 @@ class HadoopFiles:
                 return False
             raise
         return True
+
+    def renames_at_once(self, path: str) -> bool:
+        where, system = self._at(path)
+        scheme = system.getUri().getScheme()
+        if scheme == "viewfs":  # a table of mounts, of any file systems
+            system.mkdirs(where)
+            scheme = system.resolvePath(where).toUri().getScheme()
+        return scheme in _RENAME_AT_ONCE
 
     def _local(self, path: str, system: Any) -> str:
         return str(self._path(path).makeQualified(system.getUri(), system.getWorkingDirectory()).toUri().getPath())

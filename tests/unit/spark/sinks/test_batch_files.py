@@ -53,6 +53,9 @@ class MemoryFiles:
             self.disk[target + each[len(source) :]] = self.disk.pop(each)
         return True
 
+    def renames_at_once(self, _path: str) -> bool:
+        return True
+
     def delete(self, path: str) -> None:
         """File by file, as on a local disk."""
         for each in [each for each in self.disk if each == path or each.startswith(f"{path}/")]:
@@ -66,10 +69,28 @@ class MemoryFiles:
         self.disk[path] = text
 
 
-def driver(disk: dict[str, str], who: str, before: Callable[[int], None]) -> None:
+class ObjectFiles(MemoryFiles):
+    """A rename copies each object, and then deletes each."""
+
+    def renames_at_once(self, _path: str) -> bool:
+        return False
+
+    def rename_once(self, source: str, target: str) -> bool:
+        if self.exists(target):
+            return False
+        for each in [each for each in self.disk if each.startswith(f"{source}/")]:
+            self._before()
+            self.disk[target + each[len(source) :]] = self.disk[each]
+        self.delete(source)
+        return True
+
+
+def driver(
+    disk: dict[str, str], who: str, before: Callable[[int], None], kind: type[MemoryFiles] = MemoryFiles
+) -> None:
     """One that writes the batch; `before` is given the number of each step and may raise `Died`."""
     steps = itertools.count()
-    files = MemoryFiles(disk, lambda: before(next(steps)))
+    files = kind(disk, lambda: before(next(steps)))
 
     def write(path: str) -> None:
         for part in range(PARTS):
@@ -149,3 +170,43 @@ def test_a_try_that_is_still_written_loses_no_part_to_another(monkeypatch: pytes
     monkeypatch.setitem(globals(), "write_batch", sweeps_first)
     with pytest.raises((AssertionError, UserError)):
         every_story(12)
+
+
+def test_a_driver_that_dies_while_an_object_store_copies_leaves_nothing_that_counts() -> None:
+    """Two drivers die one after the other, at any step; the third one writes the batch."""
+    steps = itertools.count()
+    driver({}, "nobody dies", lambda _step: next(steps) and None, ObjectFiles)
+    longest = next(steps) + 2 * PARTS  # the second one also removes what the first one left
+    assert longest > 10, "each object is a step"
+    for deaths in itertools.product(range(longest), repeat=2):
+        disk: dict[str, str] = {}
+
+        def whole_if_visible(disk: dict[str, str] = disk) -> None:
+            now = visible(disk)
+            assert now is None or (len(now) == PARTS and len(set(now.values())) == 1), "visible and not whole"
+
+        for who, dies_at in zip("AB", deaths, strict=True):
+
+            def before(step: int, dies_at: int = dies_at, look: Callable[[], None] = whole_if_visible) -> None:
+                look()
+                if step == dies_at:
+                    raise Died
+
+            with contextlib.suppress(Died):
+                driver(disk, who, before, ObjectFiles)
+        driver(disk, "C", lambda _step: None, ObjectFiles)
+        whole_if_visible()
+        assert visible(disk), "the batch is not there"
+        assert not [each for each in disk if files_by_batch.STAGING in each], "leftovers"
+
+
+def test_files_that_were_lost_in_a_copy_keep_the_batch_invisible() -> None:
+    class Forgetful(ObjectFiles):
+        def rename(self, source: str, target: str) -> None:
+            super().rename(source, target)
+            del self.disk[f"{target}/part-0"]
+
+    disk: dict[str, str] = {}
+    with pytest.raises(UserError, match="does not have the files"):
+        driver(disk, "A", lambda _step: None, Forgetful)
+    assert visible(disk) is None
