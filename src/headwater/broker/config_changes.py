@@ -110,8 +110,16 @@ def _altered_broker(broker: "Broker", name: str, alteration: Alteration) -> dict
         broker.config, current, operations, one_broker=name != "", random_bytes=broker.random.bytes
     )
     if name == str(broker.broker_id):
+        candidate = broker.config.with_dynamic(broker.image.broker_configs.get("", {}), altered)
+        changed = [each for each in altered if is_listener_secret(each) and altered[each] != current.get(each)]
+        lost = [each for each in changed if each not in candidate.dynamic_broker]
+        if lost:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"What these were encrypted to cannot be decrypted again: [{', '.join(lost)}]",
+            )
         try:
-            broker.check_config(broker.config.with_dynamic(broker.image.broker_configs.get("", {}), altered))
+            broker.check_config(candidate)
         except UserError as problem:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Invalid value for broker {name}: {problem}") from None
     return altered

@@ -61,9 +61,14 @@ class MetricsEndpoint:
             self._open.add(_Exchange(self._loop, sock, address[0], self._answer, self._open.discard))
             return
         handshakes = self._node.server.handshakes
-        self._open.add(
-            _GuardedExchange(self._loop, sock, address[0], self._answer, self._open.discard, self._guard, handshakes)
-        )
+        try:
+            exchange = _GuardedExchange(
+                self._loop, sock, address[0], self._answer, self._open.discard, self._guard, handshakes
+            )
+        except OSError:  # gone already
+            sock.close()
+            return
+        self._open.add(exchange)
 
     def _answer(self, path: str) -> bytes:
         if path == "/metrics":
@@ -170,6 +175,7 @@ class _GuardedExchange(_Exchange):
         self._handshakes = handshakes
         self._step: Step | None = None  # that waits for its turn, or is under way
         self._is_lent = False
+        self._is_refused = False  # what it showed was wrong: the answer is held back
         self._tls = guard.secured(sock)
         self._is_shaking = self._tls is not None
         super().__init__(loop, self._tls or sock, host, answer, forget)
@@ -180,6 +186,8 @@ class _GuardedExchange(_Exchange):
         if self._is_shaking:
             assert self._tls is not None
             self._submit(self._tls.step, self._shaken)
+        elif self._is_refused and not self._left:  # it has hung up
+            self.close()
         else:
             super()._on_events(events)
 
@@ -245,6 +253,7 @@ class _GuardedExchange(_Exchange):
         if shown is None:
             self._reply(reply)
             return
+        self._is_refused = True
         self._guard.failed(self.host, shown)
         self._loop.modify(self._socket.fileno(), select.EPOLLONESHOT)
         self._loop.call_later(self._guard.delay_ms(), lambda: None if self._is_closed else self._reply(reply))

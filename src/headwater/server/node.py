@@ -297,10 +297,20 @@ class Node:
     def _open_metrics_door(self, address: str | None) -> None:
         if not address:
             return
-        from headwater.server.security.metrics_guard import MetricsGuard, metrics_address  # not for who needs none
+        from headwater.server.security.metrics_guard import (  # not for who needs none
+            BadDynamicSettings,
+            MetricsGuard,
+            metrics_address,
+        )
 
         listener = metrics_address(address)
-        guard = MetricsGuard(self.broker, listener)
+        try:
+            guard = MetricsGuard(self.broker, listener)
+        except BadDynamicSettings as problem:  # they can be mended only while the broker runs
+            logger.error(
+                "event=metrics-not-served listener=%s reason=%r note='until a restart'", listener, str(problem)
+            )
+            return
         try:
             self.metrics_door = MetricsEndpoint(self, listener.host, listener.port, guard)
         except OSError as problem:

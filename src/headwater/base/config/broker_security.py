@@ -3,8 +3,8 @@
 from typing import Final
 
 from headwater.base.config.definition import ConfigType, Definition, DynamicMode, Importance
-from headwater.base.config.validators import AtLeast, OneOf
-from headwater.base.security.password_encoder import CIPHERS, KEY_FACTORIES
+from headwater.base.config.validators import AtLeast, Between, OneOf
+from headwater.base.security.password_encoder import CIPHERS, ITERATIONS_MAX, KEY_FACTORIES
 
 BOOLEAN, STRING, INT, LONG, LIST, PASSWORD = (
     ConfigType.BOOLEAN,
@@ -40,7 +40,7 @@ DEFINITIONS: Final = (
     Definition("password.encoder.keyfactory.algorithm", STRING, "PBKDF2WithHmacSHA512", "How the key is made of the secret: PBKDF2WithHmacSHA512, PBKDF2WithHmacSHA256, PBKDF2WithHmacSHA1.", OneOf(*KEY_FACTORIES), importance=LOW),
     Definition("password.encoder.cipher.algorithm", STRING, "AES/CBC/PKCS5Padding", "How passwords are encrypted: AES/CBC/PKCS5Padding, AES/GCM/NoPadding.", OneOf(*CIPHERS), importance=LOW),
     Definition("password.encoder.key.length", INT, 128, "The bits of the key: 128, 192 or 256.", importance=LOW),
-    Definition("password.encoder.iterations", INT, 4096, "The rounds by which the key is made of the secret.", AtLeast(1024), importance=LOW),
+    Definition("password.encoder.iterations", INT, 4096, "The rounds by which the key is made of the secret.", Between(1024, ITERATIONS_MAX), importance=LOW),
     Definition("ssl.keystore.location", STRING, None, "The file of the key and certificates: PEM, PKCS#12 or JKS. It is read again when it changes.", None, PER_BROKER),
     Definition("ssl.keystore.type", STRING, "JKS", "PEM, PKCS12 or JKS. PKCS12 and JKS are told apart by looking.", None, PER_BROKER),
     Definition("ssl.keystore.password", PASSWORD, None, "The password of the key store file.", None, PER_BROKER),

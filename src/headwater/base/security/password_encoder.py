@@ -33,7 +33,7 @@ _SALT_BYTES: Final = 256
 _BLOCK_BYTES: Final = 16
 _NONCE_BYTES: Final = 12
 _TAG_BYTES: Final = 16
-_ITERATIONS_MAX: Final = 1_000_000
+ITERATIONS_MAX: Final = 1_000_000
 _DECODED_MAX: Final = 1000
 
 
@@ -143,7 +143,7 @@ def _decoded(text: str, secret: str) -> str:
     try:
         salt, iterations = base64.b64decode(parts["salt"], validate=True), int(parts["iterations"])
         key_bits, length = int(parts["keyLength"]), int(parts["passwordLength"])
-        if key_bits not in KEY_BITS or not 0 < iterations <= _ITERATIONS_MAX:
+        if key_bits not in KEY_BITS or not 0 < iterations <= ITERATIONS_MAX:
             raise CannotDecode
         key = _key(secret, parts["keyFactoryAlgorithm"], salt, iterations, key_bits)
         password = _opened(parts, key).decode()

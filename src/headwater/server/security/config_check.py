@@ -1,6 +1,7 @@
 """Whether this broker could work with changed settings of its listeners: looked at before they are taken, as Apache
 Kafka does. Key stores and trust stores are read, logins parsed; on the listener of the brokers, a client and a server
-with the new settings shake hands in memory, so that no broker shuts itself out.
+with the new settings shake hands in memory, so that no broker shuts itself out. `metrics.listener` counts as one of
+them: what it could not be opened with is refused, too.
 """
 
 import ssl
@@ -8,10 +9,13 @@ from typing import Final
 
 from headwater.base.config.broker import BrokerConfig
 from headwater.base.config.listener_config import MECHANISMS, ListenerConfig
+from headwater.base.config.listeners import Listener
 from headwater.base.errors import UserError
 from headwater.base.security.jaas import parse_jaas
-from headwater.base.security.tls import client_context, server_context
+from headwater.base.security.tls import TlsSettings, client_context, server_context
+from headwater.server.security.jwks import check_keys
 from headwater.server.security.listener_security import tls_settings, tls_settings_of
+from headwater.server.security.metrics_guard import metrics_address
 from headwater.server.security.sasl_servers import check_users
 
 _ROUNDS_MAX: Final = 10  # a handshake takes three
@@ -21,17 +25,44 @@ def check_config(before: BrokerConfig, after: BrokerConfig) -> None:
     """Raises UserError. A listener that stays as it is is left alone: its files may be about to change."""
     between_brokers = after.inter_broker_listener()
     for listener in after.listeners():
-        settings = after.listener(listener.name)
-        if listener.protocol in ("SSL", "SASL_SSL"):
-            wanted = tls_settings_of(after, listener)
-            if wanted != tls_settings_of(before, listener):
-                server = server_context(wanted)
-                if listener == between_brokers:
-                    _shake_hands(server, client_context(tls_settings(settings)))
-        if listener.protocol.startswith("SASL_") and _logins(settings) != _logins(before.listener(listener.name)):
-            for text in filter(None, _logins(settings)):
-                parse_jaas(text)
-            check_users(settings)
+        settings, settings_before = after.listener(listener.name), before.listener(listener.name)
+        server = _changed_tls(before, after, listener)
+        if server is not None and listener == between_brokers:
+            _shake_hands(server, client_context(tls_settings(settings)))
+        if listener.protocol.startswith("SASL_"):
+            _check_logins(settings_before, settings)
+    metrics = after.string("metrics.listener")
+    if metrics:
+        _changed_tls(before, after, metrics_address(metrics))
+
+
+def _changed_tls(before: BrokerConfig, after: BrokerConfig, listener: Listener) -> ssl.SSLContext | None:
+    """What the listener would use, if its settings of TLS change."""
+    if listener.protocol not in ("SSL", "SASL_SSL"):
+        return None
+    wanted = tls_settings_of(after, listener)
+    return server_context(wanted) if wanted != _tls_before(before, listener) else None
+
+
+def _tls_before(before: BrokerConfig, listener: Listener) -> TlsSettings | None:
+    try:
+        return tls_settings_of(before, listener)
+    except UserError:  # of a store that others wrote: this may be the change that mends it
+        return None
+
+
+def _check_logins(before: ListenerConfig, after: ListenerConfig) -> None:
+    has_other_logins, has_other_mechanisms = (
+        _logins(before) != _logins(after),
+        before.mechanisms() != after.mechanisms(),
+    )
+    if has_other_logins:
+        for text in filter(None, _logins(after)):
+            parse_jaas(text)
+    if has_other_logins or has_other_mechanisms:
+        check_users(after)
+    if "OAUTHBEARER" in after.mechanisms() and "OAUTHBEARER" not in before.mechanisms():
+        check_keys(after)
 
 
 def _logins(settings: ListenerConfig) -> list[str | None]:

@@ -25,39 +25,38 @@ if TYPE_CHECKING:
 _DOCUMENT_BYTES_MAX: Final = 1 << 20
 _FETCH_S: Final = 10
 _RETRY_MS: Final = 1000
+_NOT_READ: Final = (ValueError, KeyError, TypeError, RecursionError, UserError)  # documents that are no JWKS
 
 logger = logging.getLogger("headwater.security")
 
 
-class KeySet:
-    """Raises UserError at once for a setting that cannot work."""
+def check_keys(settings: ListenerConfig) -> None:
+    """Raises UserError for a setting that cannot work. A URL is not fetched: its server may be away for a while."""
+    path = _path_of(_checked_url(settings))
+    if path is not None:
+        try:
+            with open(path, "rb") as file:
+                found = _keys_in(file.read(_DOCUMENT_BYTES_MAX + 1))
+        except (OSError, *_NOT_READ):
+            found = []
+        if not found:
+            raise _no_keys(path)
 
-    def __init__(self, settings: ListenerConfig, loop: "Loop") -> None:
-        require_cryptography("for OAUTHBEARER")
+
+class KeySet:
+    """Raises UserError at once for a setting that cannot work. `must_exist`: for a file without keys, too."""
+
+    def __init__(self, settings: ListenerConfig, loop: "Loop", *, must_exist: bool = True) -> None:
         self._settings = settings
         self._loop = loop
         self._keys: list[Key] = []
         self._stamp: tuple[int, ...] | None = None
-        self._url = url = settings.string("sasl.oauthbearer.jwks.endpoint.url") or ""
-        if url.startswith("file://"):
-            self._path: str | None = url.removeprefix("file://")
-            if not self.current():
-                raise UserError(f"Cannot read the keys in {self._path}", "it is not there, or no JWKS document")
-            return
-        self._path = None
-        if has_login(url):
-            raise UserError(
-                "Bad value for sasl.oauthbearer.jwks.endpoint.url: it has a login in it",
-                "keys are fetched without a login, and the URL is shown in logs",
-                "Publish the keys without a login: they are public; or use file:///path",
-            )
-        if not url.startswith(("https://", "http://")) or url not in settings.list("sasl.oauthbearer.allowed.urls"):
-            raise UserError(
-                f"Bad value for sasl.oauthbearer.jwks.endpoint.url: {without_login(url)}",
-                "it is neither file:///path nor one of sasl.oauthbearer.allowed.urls",
-                "Add the URL to sasl.oauthbearer.allowed.urls, if the broker may fetch it",
-            )
-        self._fetch()
+        self._url = _checked_url(settings)
+        self._path = _path_of(self._url)
+        if self._path is None:
+            self._fetch()
+        elif not self.current() and must_exist:
+            raise _no_keys(self._path)
 
     def current(self) -> list[Key]:
         if self._path is not None:
@@ -76,10 +75,8 @@ class KeySet:
 
     def _take(self, document: bytes) -> None:
         try:
-            if len(document) > _DOCUMENT_BYTES_MAX:
-                raise ValueError("more than a megabyte")
-            self._keys = read_keys(document)
-        except (ValueError, KeyError, TypeError, RecursionError, UserError) as problem:
+            self._keys = _keys_in(document)
+        except _NOT_READ as problem:
             logger.error("event=keys-not-read url=%r reason=%r note='the old ones go on'", self._url, str(problem))
 
     # From a URL
@@ -94,6 +91,42 @@ class KeySet:
             logger.error("event=keys-not-fetched url=%r reason=%r", self._url, problem)
         refresh_ms = self._settings.int("sasl.oauthbearer.jwks.endpoint.refresh.ms")
         self._loop.call_later(refresh_ms if self._keys else min(refresh_ms, _RETRY_MS), self._fetch)
+
+
+def _checked_url(settings: ListenerConfig) -> str:
+    require_cryptography("for OAUTHBEARER")
+    url = settings.string("sasl.oauthbearer.jwks.endpoint.url") or ""
+    if url.startswith("file://"):
+        return url
+    if has_login(url):
+        raise UserError(
+            "Bad value for sasl.oauthbearer.jwks.endpoint.url: it has a login in it",
+            "keys are fetched without a login, and the URL is shown in logs",
+            "Publish the keys without a login: they are public; or use file:///path",
+        )
+    if not url.startswith(("https://", "http://")) or url not in settings.list("sasl.oauthbearer.allowed.urls"):
+        raise UserError(
+            f"Bad value for sasl.oauthbearer.jwks.endpoint.url: {without_login(url)}",
+            "it is neither file:///path nor one of sasl.oauthbearer.allowed.urls",
+            "Add the URL to sasl.oauthbearer.allowed.urls, if the broker may fetch it",
+        )
+    return url
+
+
+def _path_of(url: str) -> str | None:
+    """Where its file is, if it names one."""
+    return url.removeprefix("file://") if url.startswith("file://") else None
+
+
+def _keys_in(document: bytes) -> list[Key]:
+    """Raises one of _NOT_READ."""
+    if len(document) > _DOCUMENT_BYTES_MAX:
+        raise ValueError("more than a megabyte")
+    return read_keys(document)
+
+
+def _no_keys(path: str) -> UserError:
+    return UserError(f"Cannot read the keys in {path}", "it is not there, or no JWKS document")
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):

@@ -72,6 +72,7 @@ class ListenerSecurity:
         self._unsecured_events = LineLimit()
         self._anonymous_events = LineLimit()
         self._mechanisms: Mechanisms | None = None
+        self._keys: Callable[[], list[oauthbearer.Key]] | None = None  # of OAUTHBEARER, where it is enabled or was
         self._pending: dict[SecureConnection, None] = {}  # the oldest first
         self._pending_by_host: Counter[str] = Counter()  # no host with 0
         self.tls: ContextSource | None = None
@@ -87,19 +88,37 @@ class ListenerSecurity:
 
     def _login_by(self, image: "ClusterImage", listener: Listener) -> Mechanisms:
         check_users(self._settings)
-        keys: Callable[[], list[object]] = list
         if "OAUTHBEARER" in self._settings.mechanisms():
             from headwater.server.security.jwks import KeySet  # not for those who have no tokens
 
-            keys = KeySet(self._settings, self._loop).current  # type: ignore[assignment]
+            self._keys = KeySet(self._settings, self._loop).current
         return Mechanisms(
             self._settings,
             lambda: image.user_configs,
-            keys,  # type: ignore[arg-type]
+            self._current_keys,
             self._now_ms,
             _SECRET,
-            lambda: served_mechanisms(listener, self._settings),
+            lambda: self._enabled(listener),
         )
+
+    def _enabled(self, listener: Listener) -> list[str]:
+        """A client asks for them before it shows a token: keys of a URL are on their way then."""
+        enabled = served_mechanisms(listener, self._settings)
+        if "OAUTHBEARER" in enabled and self._keys is None:
+            self._current_keys()
+        return enabled
+
+    def _current_keys(self) -> list[oauthbearer.Key]:
+        """OAUTHBEARER may have been enabled since the start."""
+        if self._keys is None:
+            from headwater.server.security.jwks import KeySet
+
+            try:
+                self._keys = KeySet(self._settings, self._loop, must_exist=False).current
+            except UserError as problem:  # refused when it is set; who writes to the store is not asked
+                logger.error("event=keys-not-read reason=%r note='nobody can log in by OAUTHBEARER'", str(problem))
+                self._keys = list
+        return self._keys()
 
     def new_login(self) -> Login | None:
         if self._mechanisms is None:

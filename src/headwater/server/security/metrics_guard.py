@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from headwater.base.acls import CLUSTER_NAME, Operation, ResourceType
+from headwater.base.config.broker import BrokerConfig
 from headwater.base.config.listeners import Listener
 from headwater.base.errors import UserError
 from headwater.base.security import scram
@@ -60,9 +61,13 @@ def metrics_address(text: str) -> Listener:
     return Listener(NAME, url.hostname or "", port, "SASL_SSL" if url.scheme == "https" else "SASL_PLAINTEXT")
 
 
+class BadDynamicSettings(UserError):
+    """The dynamic settings of TLS cannot work; those of the file could."""
+
+
 class MetricsGuard:
     def __init__(self, broker: "Broker", listener: Listener) -> None:
-        """Raises UserError."""
+        """Raises UserError, also as BadDynamicSettings."""
         config = broker.config
         methods = [each.strip().upper() for each in config.list("metrics.authentication.method")]
         if methods not in (["NONE"], ["BASIC"]):
@@ -74,22 +79,21 @@ class MetricsGuard:
         self._known: dict[str, tuple[bytes, object]] = {}
         self._lines = LineLimit()
         self.has_login = methods == ["BASIC"]
-        self.tls: ContextSource | None = None
-        if listener.protocol == "SASL_SSL":
-            self.tls = ContextSource(lambda: tls_settings_of(config, listener), server_context)
         is_loopback = listener.host.lower() in _LOOPBACK
-        if self.has_login and self.tls is None and not is_loopback:
+        if self.has_login and listener.protocol != "SASL_SSL" and not is_loopback:
             raise UserError(
                 "The metrics endpoint would take passwords in plain text",
                 "metrics.authentication.method is set, and metrics.listener has no TLS",
                 "Write metrics.listener=https://...",
             )
+        self.tls = _context_source(config, listener) if listener.protocol == "SASL_SSL" else None
         if not self.has_login and not is_loopback:
             logger.warning("event=open-door what='metrics' listener=%s note='anybody may use it'", listener)
 
     def secured(self, sock: socket.socket) -> TlsSocket | None:
-        """The connection with TLS, if it has any: its handshake is to come."""
+        """The connection with TLS, if it has any: its handshake is to come. Raises OSError if the peer has gone."""
         sock.setblocking(False)
+        sock.getpeername()  # raises before `ssl` takes the descriptor, which it would leave open when it raises
         return None if self.tls is None else TlsSocket(sock, self.tls.current())
 
     def presented(self, head: bytes) -> Presented | None:
@@ -159,6 +163,14 @@ class MetricsGuard:
         except UserError:
             plain = None
         return {name: text for name, text in config.items() if name in scram.MECHANISMS}, plain
+
+
+def _context_source(config: BrokerConfig, listener: Listener) -> ContextSource:
+    try:
+        return ContextSource(lambda: tls_settings_of(config, listener), server_context)
+    except UserError as problem:
+        server_context(tls_settings_of(BrokerConfig(config.static), listener))
+        raise BadDynamicSettings(problem.what, problem.why, problem.hint) from None
 
 
 def _first(texts: dict[str, str]) -> tuple[scram.ScramMechanism, scram.ScramCredential]:

@@ -19,7 +19,7 @@ from headwater.base.config.describe import (
     describe_topic,
 )
 from headwater.base.config.table import TOPIC
-from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.errors import ErrorCode, KafkaError, UserError
 
 
 def shown(entry: ConfigEntry) -> tuple[str | None, int, list[tuple[str, str | None, int]]]:
@@ -417,3 +417,9 @@ def test_what_is_hidden_is_shown_once_it_was_changed() -> None:
     assert [entry.name for entry in describe_broker(config, [name])] == [name]
     config.set_dynamic({}, {name: "5"})
     assert [entry.value for entry in describe_broker(config) if entry.name == name] == ["5"]
+
+
+def test_rounds_of_the_password_encoder_are_no_more_than_it_decodes() -> None:
+    assert BrokerConfig({"password.encoder.iterations": "1000000"}).int("password.encoder.iterations") == 1_000_000
+    with pytest.raises(UserError, match="no more than 1000000"):
+        BrokerConfig({"password.encoder.iterations": "1000001"})

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from headwater.base.errors import ErrorCode
+from headwater.base.security import password_encoder
 from headwater.broker import config_changes
 from headwater.metadata.image import GroupConfigured
 from headwater.wire.messages import alter_configs, incremental_alter_configs
@@ -339,3 +340,14 @@ def test_a_change_that_cannot_be_stored_is_no_change(lab: Any) -> None:
     ((code, _),) = incremental(lab, (TOPIC, "clicks", [("retention.ms", SET, "1")]))
     assert code == "KAFKA_STORAGE_ERROR"
     assert lab.broker.partition("clicks", 0).log.config.retention_ms == 604800000
+
+
+def test_a_password_that_could_not_be_decrypted_again_is_refused(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "listener.name.outside.ssl.keystore.password"
+    lab.broker.config.password_encoder = password_encoder.PasswordEncoder("s", iterations=1025)
+    assert incremental(lab, (BROKER, "1", [(name, SET, "canary")])) == DONE
+    lab.broker.config.password_encoder = password_encoder.PasswordEncoder("s", iterations=1026)
+    monkeypatch.setattr(password_encoder, "ITERATIONS_MAX", 1025)
+    ((code, message),) = incremental(lab, (BROKER, "1", [(name, SET, "another")]))
+    assert (code, name in (message or "")) == ("INVALID_REQUEST", True)
+    assert "iterations:1025" in lab.broker.image.broker_configs["1"][name]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from compat.support.certificates import Authority
+from compat.support.certificates import Authority, Issuer
 from headwater.base.config.broker import BrokerConfig
 from headwater.base.errors import UserError
 from headwater.server.security.config_check import check_config
@@ -30,6 +30,8 @@ def config(authority: Authority) -> BrokerConfig:
             "listener.name.outside.sasl.enabled.mechanisms": "PLAIN",
             "listener.name.outside.plain.sasl.jaas.config": f'{PLAIN} user_a="b";',
             "password.encoder.secret": "s",
+            "metrics.listener": "https://127.0.0.1:0",
+            "sasl.oauthbearer.jwks.endpoint.url": f"file://{authority.directory}/keys.json",
         }
     )
 
@@ -74,3 +76,36 @@ def test_files_that_cannot_be_read_count_where_something_changes(config: BrokerC
     check(config, outside_plain_sasl_jaas_config=f'{PLAIN} user_c="d";')
     with pytest.raises(UserError, match="No such file"):
         check(config, outside_ssl_keystore_location="/nowhere.pem")
+
+
+def test_the_metrics_listener_is_looked_at_as_the_others(config: BrokerConfig, authority: Authority) -> None:
+    check(config, metrics_ssl_keystore_location=authority.pem("metrics"))
+    with pytest.raises(UserError, match="No such file"):
+        check(config, metrics_ssl_keystore_location="/nowhere.pem")
+    with pytest.raises(UserError, match="SSLv3"):
+        check(config, metrics_ssl_enabled_protocols="SSLv3")
+
+
+def test_settings_of_a_store_that_cannot_work_do_not_stop_the_change_that_mends_them(config: BrokerConfig) -> None:
+    config.set_dynamic({}, {"listener.name.metrics.ssl.keystore.type": "DKS"})
+    check(config)
+    with pytest.raises(UserError, match=r"ssl\.keystore\.type"):
+        check(config, metrics_ssl_keystore_type="BKS")
+
+
+def test_mechanisms_that_nobody_could_log_in_by(config: BrokerConfig, authority: Authority) -> None:
+    config.static["listener.name.outside.sasl.enabled.mechanisms"] = "SCRAM-SHA-512"
+    check(config, outside_sasl_enabled_mechanisms="PLAIN")
+    del config.static["listener.name.outside.plain.sasl.jaas.config"]
+    with pytest.raises(UserError, match="Nobody could log in by PLAIN"):
+        check(config, outside_sasl_enabled_mechanisms="SCRAM-SHA-512,PLAIN")
+    for document in (None, b"no JWKS"):
+        if document is not None:
+            Path(authority.directory / "keys.json").write_bytes(document)
+        with pytest.raises(UserError, match="Cannot read the keys"):
+            check(config, outside_sasl_enabled_mechanisms="OAUTHBEARER")
+    Path(authority.directory / "keys.json").write_bytes(Issuer().jwks())
+    check(config, outside_sasl_enabled_mechanisms="OAUTHBEARER")
+    del config.static["sasl.oauthbearer.jwks.endpoint.url"]
+    with pytest.raises(UserError, match="Nobody could log in by OAUTHBEARER"):
+        check(config, outside_sasl_enabled_mechanisms="OAUTHBEARER")

@@ -4,16 +4,20 @@ frames until then.
 
 import logging
 import struct
+import time
 from collections.abc import Callable, Iterator
 from http.client import BadStatusLine
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from compat.support.certificates import Issuer
 from headwater.base.config.broker import BrokerConfig
 from headwater.base.errors import ErrorCode, UserError
 from headwater.base.security import scram
+from headwater.base.security.oauthbearer import first_message
 from headwater.base.security.scram import ScramClient, ScramMechanism, credential_of, salted_password
 from headwater.broker.context import ConnectionContext
 from headwater.broker.registry import APIS
@@ -226,6 +230,32 @@ def test_a_fetch_of_keys_that_breaks_is_told_and_comes_again(monkeypatch: pytest
     got: list[tuple[bytes | None, str]] = []
     jwks._fetch("http://x", lambda document, why: got.append((document, why)), lambda call: call())
     assert got == [(None, "no HTTP at all")]
+
+
+def test_tokens_count_from_when_oauthbearer_is_enabled(visit: MakeVisitor, tmp_path: Path) -> None:
+    """The keys were read at the start only, so that no token counted until the next one."""
+    issuer, keys = Issuer(), tmp_path / "keys.json"
+    keys.write_bytes(issuer.jwks())
+    visitor = visit(**{"sasl.oauthbearer.jwks.endpoint.url": f"file://{keys}"})
+    assert "OAUTHBEARER" not in visitor.handshake("OAUTHBEARER").mechanisms
+    visitor.node.config.set_dynamic({}, {"listener.name.sasl_plaintext.sasl.enabled.mechanisms": "OAUTHBEARER"})
+    visitor = visit()
+    assert visitor.handshake("OAUTHBEARER").mechanisms == ["OAUTHBEARER"]
+    now = int(time.time())
+    token = first_message(issuer.token(sub="alice", iat=now, exp=now + 3600))
+    assert visitor.authenticate(token).error_code == 0
+    assert visitor.principals()[-1] == "User:alice"
+
+
+@pytest.mark.parametrize("url", ["file:///nowhere", "gopher://x"])
+def test_keys_that_cannot_be_had_are_told_once(visit: MakeVisitor, caplog: pytest.LogCaptureFixture, url: str) -> None:
+    visitor = visit(**{"sasl.oauthbearer.jwks.endpoint.url": url})
+    visitor.node.config.set_dynamic({}, {"sasl.enabled.mechanisms": "OAUTHBEARER"})
+    for _ in range(3):
+        visitor = visit()
+        visitor.handshake("OAUTHBEARER")
+        assert visitor.authenticate(first_message(Issuer().token(sub="alice", iat=1, exp=2))).error_code != 0
+    assert caplog.text.count("event=keys-not-read") == 1
 
 
 def test_a_login_by_bare_frames_as_the_oldest_clients_do_it(visit: MakeVisitor) -> None:

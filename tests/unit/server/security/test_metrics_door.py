@@ -5,6 +5,7 @@ import contextlib
 import logging
 import socket
 import ssl
+import struct
 import threading
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from headwater.base.config.broker import BrokerConfig
 from headwater.base.errors import UserError
 from headwater.base.security import scram
 from headwater.base.security.scram import ScramMechanism
-from headwater.metadata.image import AclsSet, UserConfigured
+from headwater.metadata.image import AclsSet, BrokerConfigured, UserConfigured
 from headwater.server.node import Node
 from headwater.server.security.metrics_guard import metrics_address
 
@@ -164,6 +165,75 @@ def test_connections_that_end_while_their_step_is_taken(door: Door) -> None:
             exchange.close()
         sock.close()
     assert door.ask("paul:plain")[0] == 200
+
+
+def reset(sock: socket.socket) -> None:
+    """Closes it by a reset."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    sock.close()
+
+
+def test_connections_that_are_reset_before_they_are_accepted(door: Door, caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(3):
+        reset(socket.create_connection(("127.0.0.1", door.port)))
+    assert door.ask("paul:plain")[0] == 200
+    assert "handler-failed" not in caplog.text
+
+
+def test_a_wrong_password_is_checked_once_although_its_client_hangs_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    door = Door(tmp_path, Authority(tmp_path), connection_failed_authentication_delay_ms="3600000")
+    assert door.node.metrics_door is not None
+    guard, checks = door.node.metrics_door._guard, list[int]()
+    assert guard is not None
+    check, is_refused = guard.check, threading.Event()
+
+    def counted(shown: Any) -> Any:
+        checks.append(1)
+        return check(shown)
+
+    def run() -> None:
+        context = ssl.create_default_context(cafile=door.authority.path)
+        plain = socket.create_connection(("127.0.0.1", door.port))
+        with context.wrap_socket(plain, server_hostname="localhost") as secured:
+            login = base64.b64encode(b"paul:wrong")
+            secured.sendall(b"GET /metrics HTTP/1.1\r\nAuthorization: Basic " + login + b"\r\n\r\n")
+            is_refused.wait()
+            reset(secured)
+
+    monkeypatch.setattr(guard, "check", counted)
+    client = threading.Thread(target=run)
+    client.start()
+    try:
+        while "event=login-failed" not in caplog.text:
+            door.node.loop.turn(0.005)
+        is_refused.set()
+        client.join()
+        while door.node.metrics_door._open:
+            door.node.loop.turn(0.005)
+    finally:
+        is_refused.set()
+        door.close()
+    assert (len(checks), caplog.text.count("event=login-failed")) == (1, 1)
+
+
+def test_dynamic_settings_that_cannot_work_do_not_keep_the_broker_from_starting(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    authority = Authority(tmp_path)
+    door = Door(tmp_path, authority)
+    stored: list[object] = []
+    bad = {"listener.name.metrics.ssl.keystore.location": "/nowhere"}
+    broker = door.node.broker
+    broker.changes.submit(lambda: [BrokerConfigured(str(broker.broker_id), bad)], stored.append)
+    while not stored:
+        door.node.loop.turn(0.005)
+    door.close()
+    door = Door(tmp_path, authority)
+    assert door.node.metrics_door is None
+    door.close()
+    assert caplog.text.count("event=metrics-not-served") == 1
 
 
 def test_certificates_are_those_of_now(door: Door, tmp_path: Path) -> None:
