@@ -32,6 +32,9 @@ class OffsetReader(Protocol):
 
     def offsets(self, partitions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any] | None]: ...
 
+    def all(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+        """Every partition that has an offset, with it. Java's reader has no such question."""
+
 
 class ConnectorContext(Protocol):
     def request_task_reconfiguration(self) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from headwater.connect.config.validation import validate
 from headwater.connect.connectors.jdbc_sink import JdbcSinkConnector
-from headwater.connect.connectors.jdbc_source import JdbcSourceConnector, JdbcSourceTask
+from headwater.connect.connectors.jdbc_source import JdbcSourceConnector, JdbcSourceTask, is_whole
 from headwater.connect.data import schema as s
 from headwater.connect.data.struct import Struct
 from headwater.connect.errors import ConnectError, RetriableError
@@ -220,6 +220,66 @@ def test_parts_of_a_table_have_offsets_of_their_own(database: Database, sources:
     for other in (sources[0], sources[2]):
         with pytest.raises(ConnectError, match="another number of parts"):
             all_rows(other, 1)
+
+
+def test_parts_by_another_column_are_refused(database: Database, sources: list[Source]) -> None:
+    """A row that was in a part which has not been read is by the other column in one that is beyond it."""
+    database("CREATE TABLE a (n INTEGER PRIMARY KEY, shop INTEGER)")
+    for number in range(1, 21):
+        database("INSERT INTO a VALUES (?, ?)", number, number // 3)
+    config = {"mode": "incrementing", "incrementing.column.name": "n", "table.partitions": "2"}
+    for column in ("", "n", "shop"):
+        sources.append(Source(database, **config, **{"table.partition.column": column, "poll.interval.ms": "1000000"}))
+        sources[-1].task.context.offset_reader = sources[0].offsets  # type: ignore[attr-defined]
+    by_default, by_number, by_shop = sources
+    assert len(all_rows(by_default, 1)) == 20
+    assert all_rows(by_number, 1) == []  # it is the same column, by its name
+    with pytest.raises(ConnectError, match="by another column"):
+        all_rows(by_shop, 1)
+
+
+def test_an_offset_of_any_part_is_seen(database: Database, sources: list[Source]) -> None:
+    database("CREATE TABLE a (n INTEGER PRIMARY KEY)")
+    database("INSERT INTO a VALUES (199)")
+    config = {"mode": "incrementing", "incrementing.column.name": "n", "poll.interval.ms": "1000000"}
+    sources.append(Source(database, **config, **{"table.partitions": "200"}))
+    assert all_rows(sources[0], 1) == [199]
+    sources.append(Source(database, **config, **{"table.partitions": "3"}))
+    sources[1].task.context.offset_reader = sources[0].offsets  # type: ignore[attr-defined]
+    with pytest.raises(ConnectError, match="another number of parts"):
+        all_rows(sources[1], 1)
+
+
+def test_the_least_number_is_in_a_part(database: Database, sources: list[Source]) -> None:
+    database("CREATE TABLE a (n INTEGER)")
+    database("INSERT INTO a VALUES (?), (?)", -(2**63), 2**63 - 1)
+    config = {"mode": "bulk", "table.partitions": "3", "table.partition.column": "n", "poll.interval.ms": "1000000"}
+    sources.append(Source(database, **config))
+    found = []
+    for props in sources[0].connector.task_configs(1):
+        task = JdbcSourceTask()
+        task.context = sources[0].task.context  # type: ignore[assignment]
+        task.start(props)
+        while any(query.due == 0 for query in task._queries) or task._open is not None:
+            found += [record.value.get("n") for record in task.poll() or []]
+        task.close()
+    assert sorted(found) == [-(2**63), 2**63 - 1]
+
+
+def test_parts_by_a_column_with_fractions_are_refused(database: Database, sources: list[Source]) -> None:
+    database("CREATE TABLE a (n INTEGER PRIMARY KEY, price DECIMAL(9, 2))")
+    config = {"mode": "bulk", "table.partitions": "3", "table.partition.column": "price"}
+    sources.append(Source(database, **config))
+    with pytest.raises(ConnectError, match="whole numbers"):
+        sources[0].task.poll()
+
+
+@pytest.mark.parametrize(
+    ("schema", "whole"),
+    [(s.INT16, True), (s.INT64, True), (s.decimal_schema(0), True), (s.decimal_schema(2), False), (s.FLOAT64, False)],
+)
+def test_which_columns_have_whole_numbers_alone(schema: s.Schema, whole: bool) -> None:
+    assert is_whole(schema) is whole
 
 
 def test_types_and_tables_are_those_of_the_database(database: Database, sources: list[Source]) -> None:

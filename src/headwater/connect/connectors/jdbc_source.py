@@ -3,7 +3,7 @@
 What a mode can miss is in the docs of `mode`. Offsets and partitions have the names of the connector that this follows:
 {"protocol": "1", "table": ...} or {"query": "query"}; {"incrementing": n, "timestamp": ms, "timestamp_nanos": n}. A
 part of a table (table.partitions) has a partition of its own, with "part": "0", and its offset says of how many ("parts")
-it is one: rows are in other parts where there are more, so offsets of another number are refused.
+it is one, and by which column ("column"): with other ones, rows are in other parts, so such offsets are refused.
 """
 
 import contextlib
@@ -19,14 +19,13 @@ from headwater.connect.config.definition import ConfigDef, ConfigValue
 from headwater.connect.config.keys import HIGH, LOW, MEDIUM, REQUIRED, listing, long, text, whole
 from headwater.connect.connectors.jdbc_dialects import Column, Dialect, from_database, moment_of
 from headwater.connect.connectors.jdbc_url import CONNECTION_KEYS, check_url, dialect_of, refuse
-from headwater.connect.data.logical import millis_to_timestamp, timestamp_to_millis
+from headwater.connect.data.logical import millis_to_timestamp, scale_of, timestamp_to_millis
 from headwater.connect.data.record import SourceRecord
-from headwater.connect.data.schema import struct
+from headwater.connect.data.schema import DECIMAL, Schema, Type, struct
 from headwater.connect.data.struct import Struct
 from headwater.connect.errors import ConnectError, RetriableError
 
 _TABLES: Final = "tables"  # of a task: names, or names with the part that is read
-_PARTS_LOOKED_AT: Final = 32  # for offsets of a time when a table was read in more parts
 _NEXT, _PART = "\x1f", "\x1e"
 _EPOCH: Final = millis_to_timestamp(0)
 _REFUSED: Final = ("catalog.pattern", "schema.pattern", "numeric.mapping", "numeric.precision.mapping", "query.suffix", "dialect.name", "table.types", "timestamp.granularity", "transaction.isolation.mode")  # fmt: skip
@@ -56,8 +55,10 @@ class _Query:
     def rows(self, connection: Any, batch: int) -> Generator[list[SourceRecord], None, None]:
         """Batches of one run of the query. A timestamp counts as read when all its rows are given."""
         dialect = self._dialect
-        sql, parameters = self._sql(connection)
         columns = dialect.columns(connection, self.table) if self.table is not None else None
+        if columns is not None and self._part is not None:
+            self._check_parts(columns)
+        sql, parameters = self._sql(connection)
         cursor = dialect.cursor(connection)
         try:
             cursor.execute(sql, parameters)
@@ -106,9 +107,19 @@ class _Query:
         """Rows without a number are the first part's."""
         if self._part is None:
             return ""
-        column = self._dialect.quote_column(str(self._config["table.partition.column"] or self._incrementing))
+        column = self._dialect.quote_column(parted_by(self._config)[1])
         rest = self._dialect.escaped(f"% {self._config['table.partitions']}")
-        return f"COALESCE(ABS({column}) {rest}, 0) = {self._part}"
+        return f"COALESCE(ABS({column} {rest}), 0) = {self._part}"
+
+    def _check_parts(self, columns: Sequence[Column]) -> None:
+        """Raises ConnectError if rows could be in no part: the rest of 2.5 is none of their numbers."""
+        name = parted_by(self._config)[1]
+        for each in columns:
+            if each.name.lower() == name.lower() and not is_whole(each.schema):
+                raise ConnectError(
+                    f"The column {name} of {self.table} has a type with more than whole numbers: rows that have others would be in no "
+                    "part. Name a column of whole numbers in table.partition.column"
+                )
 
     def _records(self, columns: Sequence[Column], rows: Sequence[Any], following: Sequence[Any]) -> list[SourceRecord]:
         schema = struct([(each.name, each.schema) for each in columns], name=self.table)
@@ -142,7 +153,7 @@ class _Query:
             offset["timestamp"] = timestamp_to_millis(self._last_moment)
             offset["timestamp_nanos"] = self._last_moment.microsecond * 1000
         if offset and self._part is not None:
-            offset["parts"] = self._config["table.partitions"]
+            offset["parts"], offset["column"] = parted_by(self._config)
         return offset or None
 
 
@@ -154,22 +165,46 @@ def partition_of(table: str | None, part: int | None = None) -> dict[str, Any]:
     return named if part is None else {**named, "part": str(part)}
 
 
-def begin_of(reader: OffsetReader, config: Mapping[str, Any], table: str, part: int | None) -> dict[str, Any] | None:
-    """Where a table, or a part of it, goes on. A part that has no offset yet goes on where the whole table was before
-    it was read in parts. Raises ConnectError if offsets are of another number of parts.
+def parted_by(config: Mapping[str, Any]) -> tuple[int, str]:
+    """What decides which part a row is in: their number, and the column."""
+    return config["table.partitions"], config["table.partition.column"] or config["incrementing.column.name"]
+
+
+def is_whole(schema: Schema) -> bool:
+    if schema.name == DECIMAL:
+        return scale_of(schema) == 0
+    return schema.type in (Type.INT8, Type.INT16, Type.INT32, Type.INT64)
+
+
+def offsets_by_table(reader: OffsetReader) -> dict[str, dict[str | None, dict[str, Any]]]:
+    """All that is stored: of each table, the offsets of its parts; None is the whole table."""
+    found: dict[str, dict[str | None, dict[str, Any]]] = {}
+    for partition, offset in reader.all():
+        table, part = partition.get("table"), partition.get("part")
+        if isinstance(table, str) and partition in (partition_of(table), {**partition_of(table), "part": part}):
+            found.setdefault(table, {})[None if part is None else str(part)] = offset
+    return found
+
+
+def begin_of(
+    stored: Mapping[str | None, dict[str, Any]], config: Mapping[str, Any], table: str, part: int | None
+) -> dict[str, Any] | None:
+    """Where a table, or a part of it, goes on; `stored` are the table's offsets. A part that has no offset yet goes on
+    where the whole table was before it was read in parts. Raises ConnectError if offsets are of another number of
+    parts, or by another column.
     """
-    parts = config["table.partitions"]
-    asked = [partition_of(table), *(partition_of(table, each) for each in range(max(parts, _PARTS_LOOKED_AT)))]
-    whole_table, *of_parts = reader.offsets(asked)
+    whole_table = stored.get(None)
     if config["mode"] == "bulk":
         return whole_table
-    found = {each.get("parts") for each in of_parts if each is not None}
-    if found - ({parts} if part is not None else set()):
-        raise ConnectError(
-            f"The table {table} was read in another number of parts than table.partitions={parts}: rows would be missed or read again. Put "
-            "the number back, or reset the connector's offsets, which reads all tables again"
-        )
-    return of_parts[part] or whole_table if part is not None else whole_table
+    parts, column = parted_by(config)
+    for of_part, offset in stored.items():
+        if of_part is not None and (part is None or (offset.get("parts"), offset.get("column")) != (parts, column)):
+            raise ConnectError(
+                f"The table {table} was read in another number of parts, or by another column, than table.partitions={parts} by the "
+                f"column {column or '(none)'}: its offsets are of {offset.get('parts')} parts by {offset.get('column')}. Rows would be "
+                "missed or read again. Put the number and the column back, or reset the connector's offsets, which reads all tables again"
+            )
+    return whole_table if part is None else stored.get(str(part), whole_table)
 
 
 def _when(timestamps: Sequence[str], names: Sequence[str], row: Sequence[Any]) -> datetime:
@@ -196,9 +231,11 @@ class JdbcSourceTask(SourceTask):
         self._dialect = dialect_of(config)
         names = [each.partition(_PART) for each in props.get(_TABLES, "").split(_NEXT) if each]
         reader = self.context.offset_reader
+        stored = offsets_by_table(reader)
         parts = [(name, int(part) if part else None) for name, _, part in names]
         self._queries = [
-            _Query(self._dialect, config, name, begin_of(reader, config, name, part), part) for name, part in parts
+            _Query(self._dialect, config, name, begin_of(stored.get(name, {}), config, name, part), part)
+            for name, part in parts
         ]
         if config["query"]:
             self._queries = [_Query(self._dialect, config, None, reader.offset({"query": "query"}))]
@@ -262,8 +299,8 @@ class JdbcSourceConnector(SourceConnector):
         long("timestamp.initial", None, LOW, "Where timestamps begin (ms); -1: now."),
         listing("table.whitelist", [], MEDIUM, "The tables; all of them if there is no list."),
         listing("table.blacklist", [], MEDIUM, "Tables that are left out."),
-        whole("table.partitions", 1, MEDIUM, "In how many parts each table is read, at the same time as far as tasks.max allows. With other modes than bulk, each part has an offset of its own: rows of one table come in the order of their part alone, and the number cannot change while there are offsets.", AtLeast(1)),
-        text("table.partition.column", "", MEDIUM, "The column of whole numbers whose rest, divided by table.partitions, tells the parts apart, and which does not change; incrementing.column.name if it is not given."),
+        whole("table.partitions", 1, MEDIUM, "In how many parts each table is read, at the same time as far as tasks.max allows. With other modes than bulk, each part has an offset of its own: rows of one table come in the order of their part alone, and neither the number nor table.partition.column can change while there are offsets.", AtLeast(1)),
+        text("table.partition.column", "", MEDIUM, "The column of whole numbers (an integer type, or a decimal without fractions) whose rest, divided by table.partitions, tells the parts apart, and which does not change; incrementing.column.name if it is not given."),
         text("query", "", MEDIUM, "A query instead of tables; topic.prefix is then the topic."),
         text("topic.prefix", REQUIRED, HIGH, "The topic of a table is this and its name."),
         whole("poll.interval.ms", 5000, HIGH, "How often a table is asked.", AtLeast(1)),
