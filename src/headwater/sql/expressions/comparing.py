@@ -6,6 +6,7 @@ import functools
 import math
 import operator
 from collections.abc import Callable
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Final
 
@@ -31,17 +32,14 @@ _TIMES: Final[dict[Base, Callable[[str], Any]]] = {
     Base.TIME: values.parse_time,
     Base.TIMESTAMP: values.parse_timestamp,
 }
+CompareValue = Callable[[Any, list[Any]], bool]
 _UNORDERED: Final = (Base.BOOLEAN, Base.ARRAY, Base.MAP, Base.STRUCT)
 
 
 def compare(symbol: str, left: Compiled, right: Compiled, position: Position) -> Evaluate:
     """A function that compares the two."""
-    one, other = _alike(left, right), _alike(right, left)
-    if not _comparable(left.type, right.type, symbol):
-        raise SqlError(
-            f"Operator {_NAMES[symbol]} cannot be used to compare {left.type} and {right.type}", position=position
-        )
-    test = OPERATORS[symbol]
+    _must_be_comparable(symbol, left, right, position)
+    one, other, test = _alike(left, right), _alike(right, left), OPERATORS[symbol]
 
     def run(row: list[Any]) -> bool:
         first, second = one(row), other(row)
@@ -52,9 +50,24 @@ def compare(symbol: str, left: Compiled, right: Compiled, position: Position) ->
     return run
 
 
+def compare_value(symbol: str, left: Compiled, right: Compiled, position: Position) -> CompareValue:
+    """`compare` for who has the value on the left already: a function of it and the row."""
+    _must_be_comparable(symbol, left, right, position)
+    read, other, test = _reading(left, right), _alike(right, left), OPERATORS[symbol]
+
+    def run(value: Any, row: list[Any]) -> bool:
+        first = value if read is None or value is None else read(value)
+        second = other(row)
+        if first is None or second is None:
+            return False
+        return test(first, second)
+
+    return run
+
+
 def are_alike(left: Compiled, right: Compiled) -> bool:
     """Whether their values are compared as they are."""
-    return _alike(left, right) is left.evaluate and _alike(right, left) is right.evaluate
+    return _reading(left, right) is None and _reading(right, left) is None
 
 
 def comparison_code(symbol: str, left: Compiled, right: Compiled) -> Code | None:
@@ -74,19 +87,38 @@ _NAMES: Final = {
 }
 
 
+def _must_be_comparable(symbol: str, left: Compiled, right: Compiled, position: Position) -> None:
+    if not _comparable(left.type, right.type, symbol):
+        raise SqlError(
+            f"Operator {_NAMES[symbol]} cannot be used to compare {left.type} and {right.type}", position=position
+        )
+
+
 def _alike(given: Compiled, beside: Compiled) -> Evaluate:
-    """Text beside a date, time or timestamp is read as one; DATE beside TIMESTAMP becomes its midnight."""
-    evaluate = given.evaluate
-    if given.type is None or beside.type is None:
+    """The values of `given` as they are compared."""
+    evaluate, read = given.evaluate, _reading(given, beside)
+    if read is None:
         return evaluate
+    return lambda row: None if (value := evaluate(row)) is None else read(value)
+
+
+def _reading(given: Compiled, beside: Compiled) -> Callable[[Any], Any] | None:
+    """Text beside a date, time or timestamp is read as one; DATE beside TIMESTAMP becomes its midnight. None: values
+    are compared as they are.
+    """
+    if given.type is None or beside.type is None:
+        return None
     if given.type.base is Base.DOUBLE and beside.type.base is Base.DECIMAL:
-        return lambda row: None if (value := evaluate(row)) is None else _exact(value)
+        return _exact
     if given.type.base is Base.STRING and beside.type.base in _TIMES:
-        parse = _TIMES[beside.type.base]
-        return lambda row: None if (text := evaluate(row)) is None else parse(text)
+        return _TIMES[beside.type.base]
     if given.type.base is Base.DATE and beside.type.base is Base.TIMESTAMP:
-        return lambda row: None if (day := evaluate(row)) is None else values.from_millis(values.days(day) * 86_400_000)
-    return evaluate
+        return _midnight
+    return None
+
+
+def _midnight(day: date) -> datetime:
+    return values.from_millis(values.days(day) * 86_400_000)
 
 
 def _exact(value: float) -> Decimal | float:

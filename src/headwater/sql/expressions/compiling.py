@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 from headwater.sql.expressions import budget, comparing, generated
@@ -17,6 +18,7 @@ from headwater.sql.expressions.arithmetic import arithmetic
 from headwater.sql.expressions.casting import converter
 from headwater.sql.expressions.column_scope import Scope
 from headwater.sql.expressions.compiled import Compiled, Evaluate, converted, converted_code, widened
+from headwater.sql.expressions.generated import Code
 from headwater.sql.expressions.literals import as_moment, beside_operand, literal_type
 from headwater.sql.expressions.values import EvaluationError
 from headwater.sql.functions import library, registry, scope  # noqa: F401  importing the library declares its functions
@@ -26,7 +28,16 @@ from headwater.sql.language.errors import Position, SqlError
 from headwater.sql.language.types import ArrayType, Base, MapType, StructType, Type
 
 _NULL: Final = generated.literal(None)
+_LEAVES: Final = (tree.Column, tree.Literal)  # they cost nothing: what needs one twice compiles it twice
 _IN_MAX: Final = 50  # items that are compared one by one in what is written out
+
+
+@dataclass(frozen=True, slots=True)
+class _ValueTest:
+    """A comparison with a value that is there already, and how it is written where that value is."""
+
+    run: comparing.CompareValue
+    code: Callable[[Code], Code]
 
 
 class Compiler:
@@ -123,8 +134,8 @@ class Compiler:
                 return Compiled(types.BOOLEAN, lambda row: _truth(one(row)) and _truth(other(row)), code)
             return Compiled(types.BOOLEAN, lambda row: _truth(one(row)) or _truth(other(row)), code)
         if node.operator in comparing.OPERATORS:
-            if any(isinstance(each, tree.Literal) and each.value is None for each in (node.left, node.right)):
-                raise SqlError("Comparison with NULL not supported", hint="Use IS NULL.", position=node.position)
+            _must_not_be_null(node.left, node.position)
+            _must_not_be_null(node.right, node.position)
             left, right = as_moment(node.left, left, right), as_moment(node.right, right, left)
             test = comparing.compare(node.operator, left, right, node.position)
             return Compiled(types.BOOLEAN, test, comparing.comparison_code(node.operator, left, right))
@@ -143,36 +154,71 @@ class Compiler:
 
     def _distinct(self, node: tree.Distinct) -> Compiled:
         left, right = self.compile(node.left), self.compile(node.right)
-        equal = comparing.compare("=", left, right, node.position)
+        pair = Compiled(left.type, operator.itemgetter(0)), Compiled(right.type, operator.itemgetter(1))
+        equal = comparing.compare("=", *pair, node.position)
         one, other, negated = left.evaluate, right.evaluate, node.negated
 
         def distinct(row: list[Any]) -> bool:
             first, second = one(row), other(row)
             if first is None or second is None:
                 return ((first is None) != (second is None)) != negated
-            return (not equal(row)) != negated
+            return (not equal([first, second])) != negated
 
         return Compiled(types.BOOLEAN, distinct)
 
     def _between(self, node: tree.Between) -> Compiled:
+        if not isinstance(node.operand, _LEAVES):
+            return self._shared_between(node)
         low = tree.Binary(">=", node.operand, node.low, position=node.position)
         high = tree.Binary("<=", node.operand, node.high, position=node.position)
         both = tree.Binary("AND", low, high, position=node.position)
         return self.compile(tree.Unary("NOT", both, position=node.position) if node.negated else both)
+
+    def _shared_between(self, node: tree.Between) -> Compiled:
+        operand = self.compile(node.operand)
+        low = self._test_of_value(">=", operand, node.low, node.position)
+        high = self._test_of_value("<=", operand, node.high, node.position)
+        evaluate, negated, from_low, to_high = operand.evaluate, node.negated, low.run, high.run
+
+        def between(row: list[Any]) -> bool:
+            value = evaluate(row)
+            return (from_low(value, row) and to_high(value, row)) != negated
+
+        def written(value: Code) -> Code:
+            both = generated.logic("AND", low.code(value), high.code(value), _truth)
+            return generated.negation(both, _truth) if negated else both
+
+        return Compiled(types.BOOLEAN, between, generated.sharing(operand.written, written))
+
+    def _test_of_value(self, symbol: str, operand: Compiled, node: tree.Expression, position: Position) -> _ValueTest:
+        """A comparison of an operand that other comparisons need, too, and that is no literal."""
+        right = self.compile(node)
+        _must_not_be_null(node, position)
+        right = as_moment(node, right, operand)
+        run = comparing.compare_value(symbol, operand, right, position)
+
+        def code(value: Code) -> Code:
+            if not comparing.are_alike(operand, right):
+                return generated.calling_with(value, run)
+            return generated.comparison(symbol, value, right.written, comparing.OPERATORS[symbol])
+
+        return _ValueTest(run, code)
 
     def _in(self, node: tree.In) -> Compiled:
         operand = self.compile(node.operand)
         given = [self.compile(item) for item in node.items]
         items = [beside_operand(each, operand, item) for each, item in zip(given, node.items, strict=True)]
         tests = [
-            comparing.compare("=", operand, each, item.position) for each, item in zip(items, node.items, strict=True)
+            comparing.compare_value("=", operand, each, item.position)
+            for each, item in zip(items, node.items, strict=True)
         ]
         negated, evaluate = node.negated, operand.evaluate
 
         def within(row: list[Any]) -> bool:
-            if evaluate(row) is None:
+            value = evaluate(row)
+            if value is None:
                 return False
-            return any(test(row) for test in tests) != negated
+            return any(test(value, row) for test in tests) != negated
 
         code = None
         plain = [item.value for item in node.items if isinstance(item, tree.Literal) and item.value is not None]
@@ -196,12 +242,11 @@ class Compiler:
         return Compiled(types.BOOLEAN, test, code)
 
     def _case(self, node: tree.Case) -> Compiled:
+        shared = None if node.operand is None or isinstance(node.operand, _LEAVES) else self.compile(node.operand)
         branches = []
         for condition, result in node.branches:
-            test = tree.Binary("=", node.operand, condition, position=condition.position) if node.operand else condition
-            compiled = self.compile(test)
-            self._must_be_boolean(compiled, "WHEN", condition.position)
-            branches.append((compiled, self.compile(result)))
+            test = self._test_of_branch(node.operand, shared, condition)
+            branches.append((test, self.compile(result)))
         otherwise = self.compile(node.otherwise) if node.otherwise else Compiled(None, lambda _: None, _NULL)
         result_type: Type | None = None
         for each in [*(result for _, result in branches), otherwise]:
@@ -212,17 +257,35 @@ class Compiler:
                     position=node.position,
                 )
             result_type = both
-        choices = [(test.evaluate, converted(result, result_type)) for test, result in branches]
+        choices = [(test.run, converted(result, result_type)) for test, result in branches]
         default = converted(otherwise, result_type)
+        evaluate = None if shared is None else shared.evaluate
 
         def choose(row: list[Any]) -> Any:
+            value = None if evaluate is None else evaluate(row)
             for test, result in choices:
-                if test(row):
+                if test(value, row):
                     return result(row)
             return default(row)
 
-        written = [(test.written, converted_code(result, result_type)) for test, result in branches]
-        return Compiled(result_type, choose, generated.choice(written, converted_code(otherwise, result_type)))
+        def written(value: Code) -> Code:
+            codes = [(test.code(value), converted_code(result, result_type)) for test, result in branches]
+            return generated.choice(codes, converted_code(otherwise, result_type))
+
+        code = written(_NULL) if shared is None else generated.sharing(shared.written, written)
+        return Compiled(result_type, choose, code)
+
+    def _test_of_branch(
+        self, operand: tree.Expression | None, shared: Compiled | None, condition: tree.Expression
+    ) -> _ValueTest:
+        """Of WHEN: a condition, or what the operand of CASE is compared with."""
+        if shared is not None:
+            return self._test_of_value("=", shared, condition, condition.position)
+        test = tree.Binary("=", operand, condition, position=condition.position) if operand else condition
+        compiled = self.compile(test)
+        self._must_be_boolean(compiled, "WHEN", condition.position)
+        evaluate = compiled.evaluate
+        return _ValueTest(lambda _, row: evaluate(row), lambda _: compiled.written)
 
     def _cast(self, node: tree.Cast) -> Compiled:
         operand = self.compile(node.operand)
@@ -379,6 +442,11 @@ def _or_null(evaluate: Evaluate) -> Evaluate:
             return None
 
     return run
+
+
+def _must_not_be_null(node: tree.Expression, position: Position) -> None:
+    if isinstance(node, tree.Literal) and node.value is None:
+        raise SqlError("Comparison with NULL not supported", hint="Use IS NULL.", position=position)
 
 
 def _truth(value: Any) -> bool:

@@ -30,6 +30,7 @@ class Source:
     def __init__(self) -> None:
         self.names: dict[str, Any] = {}
         self._by_identity: dict[int, str] = {}
+        self._shared: dict[object, str] = {}
         self._variables = 0
 
     def bind(self, value: Any) -> str:
@@ -43,6 +44,12 @@ class Source:
     def variable(self) -> str:
         self._variables += 1
         return f"v{self._variables}"
+
+    def shared(self, key: object) -> str:
+        """The variable of a value that is worked out once and read several times."""
+        if key not in self._shared:
+            self._shared[key] = self.variable()
+        return self._shared[key]
 
     def function(self, lines: Sequence[str]) -> Callable[[Any], Any] | None:
         """None where Python does not compile it."""
@@ -62,12 +69,15 @@ Write = Callable[[Source], str]
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """How an expression is written. `is_safe`: it raises nothing; `never_null`; `spends`: it may use up a budget."""
+    """How an expression is written. `is_safe`: it raises nothing for values of the declared types; `never_null`;
+    `spends`: it may use up a budget; `is_bare`: a column or a literal, which raises nothing for any value.
+    """
 
     write: Write
     is_safe: bool = False
     never_null: bool = False
     spends: bool = False
+    is_bare: bool = False
 
 
 def calling(evaluate: Evaluate) -> Code:
@@ -75,8 +85,13 @@ def calling(evaluate: Evaluate) -> Code:
     return Code(lambda source: f"{source.bind(evaluate)}(row)", spends=True)
 
 
+def calling_with(value: Code, run: Callable[[Any, list[Any]], bool]) -> Code:
+    """Of a test that is not written out, and that takes a value beside the row."""
+    return Code(lambda source: f"{source.bind(run)}({value.write(source)}, row)", never_null=True, spends=True)
+
+
 def column(place: int) -> Code:
-    return Code(lambda _: f"row[{place}]", is_safe=True)
+    return Code(lambda _: f"row[{place}]", is_safe=True, is_bare=True)
 
 
 def literal(value: Any) -> Code:
@@ -86,7 +101,20 @@ def literal(value: Any) -> Code:
         is_number = type(value) is int and -_SMALL <= value < _SMALL
         return f"({value})" if is_number else source.bind(value)
 
-    return Code(write, is_safe=True, never_null=value is not None)
+    return Code(write, is_safe=True, never_null=value is not None, is_bare=True)
+
+
+def sharing(operand: Code, make: Callable[[Code], Code]) -> Code:
+    """What `make` writes with the operand's value, however often it does: the operand is written and worked out once,
+    before everything else.
+    """
+    key = object()
+    body = make(Code(lambda source: source.shared(key), is_safe=True, never_null=operand.never_null))
+
+    def write(source: Source) -> str:
+        return f"(({source.shared(key)} := {operand.write(source)}), {body.write(source)})[1]"
+
+    return Code(write, operand.is_safe and body.is_safe, body.never_null, operand.spends or body.spends)
 
 
 def is_null(operand: Code, *, negated: bool) -> Code:
@@ -309,7 +337,7 @@ def select_of(columns: Sequence[tuple[str, Code]], note: Note) -> Callable[[Any]
     items = []
     try:
         for place, (name, code) in enumerate(columns):
-            if code.is_safe:
+            if code.is_bare:
                 items.append(code.write(source))
                 continue
             if code.spends:
