@@ -125,11 +125,17 @@ def _altered_broker(broker: "Broker", name: str, alteration: Alteration) -> dict
     return altered
 
 
-def check_own(broker: "Broker", alterations: Sequence[Alteration]) -> None:
-    """What another broker, the controller, is about to be asked to change of this one. Raises KafkaError."""
-    for alteration in alterations:
-        if alteration.resource_type == BROKER_RESOURCE and alteration.resource_name == str(broker.broker_id):
-            _altered_broker(broker, alteration.resource_name, alteration)
+def problem_with_own(broker: "Broker", alterations: Sequence[Alteration]) -> tuple[int, KafkaError] | None:
+    """With what another broker, the controller, is about to be asked to change of this one: where it stands, and why."""
+    own = (BROKER_RESOURCE, str(broker.broker_id))
+    found = [at for at, each in enumerate(alterations) if (each.resource_type, each.resource_name) == own]
+    if len(found) != 1:  # the controller refuses one that stands there twice
+        return None
+    try:
+        _altered_broker(broker, own[1], alterations[found[0]])
+    except KafkaError as problem:
+        return found[0], problem
+    return None
 
 
 def encode_passwords_again(broker: "Broker") -> None:

@@ -67,10 +67,9 @@ def forward(
         if is_controller(broker):
             return serve(broker, context, request)
         return refusal(request, context.api_version, KafkaError(ErrorCode.NOT_CONTROLLER))
-    try:
-        _check_own_configs(broker, request)
-    except KafkaError as problem:
-        return refusal(request, context.api_version, problem)
+    request, refused = _without_own_that_fails(broker, request, context.api_version)
+    if refused is not None and not request.resources:
+        return refused
     asking = AskController(
         broker,
         request,
@@ -86,23 +85,39 @@ def forward(
                 response = refusal(request, context.api_version, problem)
             except KafkaError as no_place:
                 response = no_place
+        if refused is not None:
+            response.responses = [*response.responses, *refused.responses]
         _when(broker, lambda: _is_known(broker, request, response), _KNOWN_MS, lambda: deferred.complete(response))
 
     asking.begin(told)
     return deferred
 
 
-def _check_own_configs(broker: "Broker", request: Any) -> None:
-    """Of key stores and logins only this broker can tell whether they work here. The controller checks the rest."""
-    from headwater.broker.config_changes import check_own
+def _without_own_that_fails(broker: "Broker", request: Any, version: int) -> tuple[Any, Any]:
+    """Of key stores and logins only this broker can tell whether they work here. The controller checks the rest: the
+    request that goes to it, and the response about what this broker refuses, or None.
+    """
+    from headwater.broker.config_changes import problem_with_own
     from headwater.broker.config_requests import operations_of, replacements_of
+    from headwater.broker.refusals import refusal
     from headwater.wire.messages.alter_configs import AlterConfigsRequest
     from headwater.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 
     if isinstance(request, IncrementalAlterConfigsRequest):
-        check_own(broker, operations_of(request))
+        found = problem_with_own(broker, operations_of(request))
     elif isinstance(request, AlterConfigsRequest):
-        check_own(broker, replacements_of(request))
+        found = problem_with_own(broker, replacements_of(request))
+    else:
+        return request, None
+    if found is None:
+        return request, None
+    at, problem = found
+    own, others = request.resources[at : at + 1], request.resources[:at] + request.resources[at + 1 :]
+
+    def of(resources: list[Any]) -> Any:
+        return type(request)(resources=resources, validate_only=request.validate_only)
+
+    return of(others), refusal(of(own), version, problem)
 
 
 def _is_known(broker: "Broker", request: Any, response: Any) -> bool:

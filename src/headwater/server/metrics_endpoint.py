@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _REQUEST_BYTES_MAX: Final = 8192
 _PATIENCE_MS: Final = 5000
 _CONNECTIONS_MAX: Final = 32
-_PER_ADDRESS_MAX: Final = 8  # where others come in: nobody takes all of them
+_PER_NETWORK_MAX: Final = 8  # where others come in: nobody takes all of them
 
 
 class MetricsEndpoint:
@@ -53,8 +53,7 @@ class MetricsEndpoint:
         except OSError:  # no descriptor is left
             pause_accepting(self._loop, self._listener)
             return
-        of_address = sum(exchange.host == address[0] for exchange in self._open)
-        if len(self._open) >= _CONNECTIONS_MAX or (self._guard is not None and of_address >= _PER_ADDRESS_MAX):
+        if len(self._open) >= _CONNECTIONS_MAX or (self._guard is not None and self._has_its_share(address[0])):
             sock.close()
             return
         if self._guard is None:
@@ -69,6 +68,12 @@ class MetricsEndpoint:
             sock.close()
             return
         self._open.add(exchange)
+
+    def _has_its_share(self, host: str) -> bool:
+        from headwater.base.networks import network_of  # not for who needs none
+
+        network = network_of(host)
+        return sum(network_of(exchange.host) == network for exchange in self._open) >= _PER_NETWORK_MAX
 
     def _answer(self, path: str) -> bytes:
         if path == "/metrics":

@@ -5,10 +5,10 @@ Who tries many passwords waits in his own line: others, from elsewhere, find pla
 /64 network of IPv6, for one machine has all of its addresses. Those who have logged in before do not come here.
 """
 
-import ipaddress
 from collections import Counter
 from typing import Final
 
+from headwater.base.networks import network_of
 from headwater.web.messages import HttpError
 
 _ALL_MAX: Final = 200
@@ -44,12 +44,4 @@ class PendingLogins:
 
 
 def _network(peer: str) -> str:
-    host = peer.rpartition(":")[0].strip("[]")
-    try:
-        address = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return host
-    if isinstance(address, ipaddress.IPv4Address):
-        return host
-    mapped = address.ipv4_mapped
-    return str(ipaddress.ip_network((int(address), 64), strict=False) if mapped is None else mapped)
+    return network_of(peer.rpartition(":")[0].strip("[]"))

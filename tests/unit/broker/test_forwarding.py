@@ -15,7 +15,12 @@ from headwater.broker.registry import APIS
 from headwater.server.dispatch import begin
 from headwater.wire.headers import encode_request_header
 from headwater.wire.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData
-from headwater.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource
+from headwater.wire.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
 from headwater.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from headwater.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -366,3 +371,42 @@ def test_settings_that_this_broker_could_not_work_with_do_not_reach_the_controll
         if not is_sent:
             (told,) = answer.responses
             assert (told.error_code, "no such file" in told.error_message) == (ErrorCode.INVALID_REQUEST, True)
+
+
+@pytest.mark.parametrize("is_reached", [True, False])
+def test_one_broker_that_is_refused_here_does_not_hold_back_the_other_resources(
+    member: Member, is_reached: bool
+) -> None:
+    def cannot(_config: Any) -> None:
+        raise UserError("no such file")
+
+    member.broker.check_config = cannot
+    own = str(member.broker.broker_id)
+
+    def resource(kind: int, name: str) -> AlterConfigsResource:
+        return AlterConfigsResource(resource_type=kind, resource_name=name, configs=[])
+
+    answer = member.begin(AlterConfigsRequest(resources=[resource(4, own), resource(2, "orders")]), 1)
+    asked = member.peers.take()
+    assert [each.resource_name for each in asked.request.resources] == ["orders"]
+    if is_reached:
+        asked.answer(
+            AlterConfigsResponse(
+                responses=[
+                    AlterConfigsResourceResponse(
+                        error_code=0, error_message=None, resource_type=2, resource_name="orders"
+                    )
+                ]
+            )
+        )
+    else:
+        member.elect(NO_BROKER)
+        asked.fail()
+        member.pass_ms(40_000)
+    other = ErrorCode.NONE if is_reached else ErrorCode.REQUEST_TIMED_OUT
+    found = {each.resource_name: ErrorCode(each.error_code) for each in answer.response.responses}
+    assert found == {"orders": other, own: ErrorCode.INVALID_REQUEST}
+    twice = AlterConfigsRequest(resources=[resource(4, own), resource(4, own)])
+    member.elect(2)
+    member.begin(twice, 1)
+    assert len(member.peers.take().request.resources) == 2, "the controller refuses both"

@@ -22,6 +22,7 @@ _UNKNOWN_CHARACTERS_MAX: Final = (
     16_384  # of one broker's configs that have no definition, and so no bounds of their own
 )
 _LISTENER_CHARACTERS_MAX: Final = 262_144  # of one broker's configs for listeners: a node of ZooKeeper holds a megabyte
+_SECRET_NAMES: Final = tuple(name for name, definition in BROKER.items() if definition.is_sensitive)
 _ENABLED: Final = "sasl.enabled.mechanisms"
 
 
@@ -139,6 +140,13 @@ def validate_broker_configs(config: BrokerConfig, overrides: Mapping[str, str], 
             f"Cannot update these configs at default cluster level, broker id must be specified: [{', '.join(for_one)}]",
         )
     _check_secrets(config, [name for name, definition in known.items() if definition.is_sensitive])
+    meant = [name for name in overrides if name not in known and name.strip().lower().endswith(_SECRET_NAMES)]
+    if meant:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            "These look like passwords under names that nobody knows, and the metadata would hold them readable; write "
+            f"{PREFIX}<listener>.<property> in small letters: [{', '.join(meant)}]",
+        )
     bound = [name for name in ("listeners", "listener.security.protocol.map") if name in overrides]
     if any(overrides[name].strip() != format_value(config.value(name)) for name in bound):
         raise KafkaError(

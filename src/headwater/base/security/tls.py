@@ -96,6 +96,12 @@ def server_context(settings: TlsSettings) -> ssl.SSLContext:
     return context
 
 
+def check_trusted(settings: TlsSettings) -> None:
+    """Reads the trust store, if there is one. Raises UserError."""
+    if settings.truststore_location or settings.truststore_certificates:
+        _load_trusted(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), settings, ssl.Purpose.CLIENT_AUTH)
+
+
 def client_context(settings: TlsSettings) -> ssl.SSLContext:
     """Always checks the certificate; the host name too, unless `ssl.endpoint.identification.algorithm` is empty. Raises
     UserError.

@@ -12,7 +12,7 @@ from headwater.base.config.listener_config import MECHANISMS, ListenerConfig
 from headwater.base.config.listeners import Listener
 from headwater.base.errors import UserError
 from headwater.base.security.jaas import parse_jaas
-from headwater.base.security.tls import TlsSettings, client_context, server_context
+from headwater.base.security.tls import TlsSettings, check_trusted, client_context, server_context
 from headwater.server.security.jwks import check_keys
 from headwater.server.security.listener_security import tls_settings, tls_settings_of
 from headwater.server.security.metrics_guard import metrics_address
@@ -40,8 +40,16 @@ def _changed_tls(before: BrokerConfig, after: BrokerConfig, listener: Listener) 
     """What the listener would use, if its settings of TLS change."""
     if listener.protocol not in ("SSL", "SASL_SSL"):
         return None
-    wanted = tls_settings_of(after, listener)
-    return server_context(wanted) if wanted != _tls_before(before, listener) else None
+    wanted, known = tls_settings_of(after, listener), _tls_before(before, listener)
+    if wanted == known:
+        return None
+    if known is None or _trust_store(wanted) != _trust_store(known):
+        check_trusted(wanted)  # also where no client is asked for a certificate: one may be later
+    return server_context(wanted)
+
+
+def _trust_store(settings: TlsSettings) -> tuple[str | None, ...]:
+    return settings.truststore_location, settings.truststore_password, settings.truststore_certificates
 
 
 def _tls_before(before: BrokerConfig, listener: Listener) -> TlsSettings | None:

@@ -423,3 +423,24 @@ def test_rounds_of_the_password_encoder_are_no_more_than_it_decodes() -> None:
     assert BrokerConfig({"password.encoder.iterations": "1000000"}).int("password.encoder.iterations") == 1_000_000
     with pytest.raises(UserError, match="no more than 1000000"):
         BrokerConfig({"password.encoder.iterations": "1000001"})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Listener.Name.outside.ssl.keystore.password",
+        "listener.name.outside.ssl.key.password ",
+        " listener.name.outside.ssl.key.password",
+        "listeners.name.outside.plain.sasl.jaas.config",
+        "SSL.KEY.PASSWORD",
+    ],
+)
+def test_a_password_under_a_name_that_is_slightly_wrong_is_not_kept_readable(name: str) -> None:
+    config = BrokerConfig({"password.encoder.secret": "s"})
+    with pytest.raises(KafkaError, match="under names that nobody knows") as refused:
+        altered_broker_configs(config, {}, [ConfigOperation(name, Operation.SET, "canary")], one_broker=True)
+    assert "canary" not in (refused.value.message or "")
+    assert (
+        altered_broker_configs(config, {name: "x"}, [ConfigOperation(name, Operation.DELETE, None)], one_broker=True)
+        == {}
+    )

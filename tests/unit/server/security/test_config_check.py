@@ -109,3 +109,13 @@ def test_mechanisms_that_nobody_could_log_in_by(config: BrokerConfig, authority:
     del config.static["sasl.oauthbearer.jwks.endpoint.url"]
     with pytest.raises(UserError, match="Nobody could log in by OAUTHBEARER"):
         check(config, outside_sasl_enabled_mechanisms="OAUTHBEARER")
+
+
+def test_a_trust_store_that_cannot_be_read_is_refused_where_nobody_is_asked_for_certificates(
+    config: BrokerConfig, authority: Authority
+) -> None:
+    check(config, outside_ssl_truststore_location=authority.path)
+    with pytest.raises(UserError, match="No such file"):
+        check(config, outside_ssl_truststore_location="/nowhere")
+    Path(authority.path).unlink()  # about to be replaced
+    check(config, outside_ssl_keystore_location=authority.pem("other"))

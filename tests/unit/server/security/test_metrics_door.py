@@ -8,6 +8,7 @@ import ssl
 import struct
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -152,6 +153,24 @@ def test_without_tls_nobody_is_served_and_nobody_takes_all_connections(door: Doo
     for sock in many:
         sock.close()
     assert door.ask("paul:plain")[0] == 200
+
+
+def test_addresses_of_one_network_share_its_places(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One machine has all addresses of its /64 network."""
+    endpoint = door.node.metrics_door
+    assert endpoint is not None
+
+    def come_from(host: str) -> int:
+        peer, accepted = socket.socketpair()
+        peers.enter_context(peer)
+        with monkeypatch.context() as patched:
+            patched.setattr(endpoint, "_listener", SimpleNamespace(accept=lambda: (accepted, (host, 1, 0, 0))))
+            endpoint._accept(0)
+        return len(endpoint._open)
+
+    with contextlib.ExitStack() as peers:
+        assert [come_from(f"2001:db8::{last}") for last in range(10)] == [1, 2, 3, 4, 5, 6, 7, 8, 8, 8]
+        assert [come_from("2001:db8:0:1::1"), come_from("192.0.2.1")] == [9, 10]
 
 
 def test_connections_that_end_while_their_step_is_taken(door: Door) -> None:
