@@ -63,7 +63,7 @@ def write_batch(files: Files, root: str, name: str, attempt: str, write: Callabl
                 write(staging)
                 if not files.rename_once(staging, target):
                     files.delete(staging)
-            put_manifest(files, manifest, parts_in(files, target))
+            put_manifest(files, manifest, parts_in(files, target), staging)
         else:
             write(staging)
             copy_in(files, staging, target, manifest)
@@ -84,18 +84,19 @@ def copy_in(files: Files, staging: str, target: str, manifest: str) -> None:
             "another driver writes the same batch, or the file system lost some on the way",
             "See that the query runs once, and start it again: the batch is not visible, and will be written anew",
         )
-    put_manifest(files, manifest, written)
+    put_manifest(files, manifest, written, staging)
 
 
 def parts_in(files: Files, path: str) -> list[str]:
     return sorted(each for each in files.files_under(path) if each.rpartition("/")[2].startswith("part-"))
 
 
-def put_manifest(files: Files, manifest: str, parts: list[str]) -> None:
+def put_manifest(files: Files, manifest: str, parts: list[str], staging: str) -> None:
+    """Written beside the try's directory, where `sweep` finds what a driver that dies leaves of it."""
     try:
-        files.write_text(manifest, json.dumps({"version": 1, "files": parts}) + "\n")
-    except UserError:
-        if not files.exists(manifest):  # whoever was quicker has put the same
+        files.write_text(manifest, json.dumps({"version": 1, "files": parts}) + "\n", f"{staging}.manifest")
+    except Exception:
+        if not files.exists(manifest):  # whoever was quicker has put the same, and may have swept ours
             raise
 
 

@@ -4,10 +4,10 @@
 `hdfs://host/dir` or `/dir`. A rename is atomic on HDFS and local disks, and there what the sinks rely on.
 """
 
+import contextlib
 import errno
 import os
 from typing import TYPE_CHECKING, Any, Final, Protocol
-from uuid import uuid4
 
 from headwater.base.errors import UserError
 
@@ -43,8 +43,10 @@ class Files(Protocol):
     def delete(self, path: str) -> None:
         """With everything in it; nothing there is fine."""
 
-    def write_text(self, path: str, text: str) -> None:
-        """Written aside and renamed: the file is there with all of its text, or not."""
+    def write_text(self, path: str, text: str, aside: str) -> None:
+        """Written to `aside` and renamed: the file is there with all of its text, or not. A process that dies leaves
+        what is aside; an error does not.
+        """
 
 
 class HadoopFiles:
@@ -103,7 +105,7 @@ class HadoopFiles:
             self.rename(source, target)  # what is there after an error may be a half of our own, and nobody else's
             return True
         if system.getUri().getScheme() == "file":  # Hadoop's own would copy into a directory that is there
-            return _rename_locally(self._local(source, system), self._local(target, system))
+            return rename_locally(self._local(source, system), self._local(target, system))
         context = self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(system.getUri(), self._configuration)
         rename = getattr(self._jvm.org.apache.hadoop.fs, "Options$Rename")
         try:
@@ -129,15 +131,19 @@ class HadoopFiles:
         where, system = self._at(path)
         system.delete(where, True)
 
-    def write_text(self, path: str, text: str) -> None:
-        aside = f"{path.rpartition('/')[0]}/_{path.rpartition('/')[2]}.{uuid4().hex}.part"
+    def write_text(self, path: str, text: str, aside: str) -> None:
         where, system = self._at(aside)
-        stream = system.create(where, True)
         try:
-            stream.write(text.encode())
-        finally:
-            stream.close()
-        self.rename(aside, path)
+            stream = system.create(where, True)
+            try:
+                stream.write(text.encode())
+            finally:
+                stream.close()
+            self.rename(aside, path)
+        except Exception:
+            with contextlib.suppress(Exception):  # what went wrong first is told
+                system.delete(where, False)
+            raise
 
     def offsets_in(self, path: str, column: str = "offset") -> tuple[int, int] | None:
         """The least and the greatest value of a column of integers, from the footer of a Parquet file."""
@@ -165,14 +171,16 @@ class HadoopFiles:
         return where, where.getFileSystem(self._configuration)
 
 
-def _rename_locally(source: str, target: str) -> bool:
+def rename_locally(source: str, target: str) -> bool:
     """A directory with files in it is never replaced by a rename, so two cannot both succeed; the driver and its JVM
-    see the same disk.
+    see the same disk. A source that is gone was removed by whoever has made the target meanwhile.
     """
     try:
         os.rename(source, target)
     except OSError as error:
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+            return False
+        if error.errno == errno.ENOENT and os.path.exists(target):
             return False
         raise
     return True

@@ -14,6 +14,7 @@ from headwater.spark.sinks.files_by_batch import committed, write_batch
 
 NAME = "0000000007-query"
 PARTS = 2
+MANIFEST = f"/out/{files_by_batch.MANIFESTS}/{NAME}"
 
 
 class Died(Exception):
@@ -43,8 +44,10 @@ class MemoryFiles:
             raise UserError(f"{target} is there already")
 
     def rename_once(self, source: str, target: str) -> bool:
+        if self.exists(target):
+            return False
         self._before()
-        if any(each == target or each.startswith(f"{target}/") for each in self.disk):
+        if any(each.startswith(f"{target}/") for each in self.disk):
             return False
         moved = [each for each in self.disk if each.startswith(f"{source}/")]
         if not moved:
@@ -62,11 +65,17 @@ class MemoryFiles:
             self._before()
             self.disk.pop(each, None)
 
-    def write_text(self, path: str, text: str) -> None:
+    def write_text(self, path: str, text: str, aside: str) -> None:
         self._before()
-        if path in self.disk:
+        self.disk[aside] = text
+        taken = self.exists(path)
+        self._before()
+        if taken:
+            self.disk.pop(aside, None)
             raise UserError(f"{path} is there already")
-        self.disk[path] = text
+        if aside not in self.disk:
+            raise OSError(f"{aside} was removed")
+        self.disk[path] = self.disk.pop(aside)
 
 
 class ObjectFiles(MemoryFiles):
@@ -143,7 +152,7 @@ def story(asleep_at: int, dies_at: int, late_dies_at: int = -1) -> int:
     run("A", of_a)
     run("C", lambda _step: watch())
     assert seen, "the batch is not there"
-    assert not [each for each in disk if files_by_batch.STAGING in each], "leftovers"
+    assert not [each for each in disk if not each.startswith((f"/out/{NAME}/", MANIFEST))], "leftovers"
     return made
 
 
@@ -197,7 +206,7 @@ def test_a_driver_that_dies_while_an_object_store_copies_leaves_nothing_that_cou
         driver(disk, "C", lambda _step: None, ObjectFiles)
         whole_if_visible()
         assert visible(disk), "the batch is not there"
-        assert not [each for each in disk if files_by_batch.STAGING in each], "leftovers"
+        assert not [each for each in disk if not each.startswith((f"/out/{NAME}/", MANIFEST))], "leftovers"
 
 
 def test_files_that_were_lost_in_a_copy_keep_the_batch_invisible() -> None:

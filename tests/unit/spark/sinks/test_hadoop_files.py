@@ -1,11 +1,13 @@
 """`HadoopFiles` with a file system of Hadoop's that fails where it hurts; the real ones are in tests/spark."""
 
+from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
 
-from headwater.spark.sinks.hadoop import HadoopFiles
+from headwater.base.errors import UserError
+from headwater.spark.sinks.hadoop import HadoopFiles, rename_locally
 
 
 def files_on(scheme: str, system: Any) -> HadoopFiles:
@@ -46,3 +48,21 @@ def test_a_mount_of_viewfs_is_what_it_leads_to(mounted: str, expected: bool) -> 
     system = MagicMock()
     system.resolvePath.return_value.toUri.return_value.getScheme.return_value = mounted
     assert files_on("viewfs", system).renames_at_once("viewfs://cluster/x") is expected
+
+
+def test_a_text_whose_name_is_taken_leaves_nothing_aside() -> None:
+    system = MagicMock()
+    system.exists.return_value = True
+    files = files_on("hdfs", system)
+    with pytest.raises(UserError, match="is there already"):
+        files.write_text("hdfs://c/_manifests/x", "{}", "hdfs://c/_staging/x-1.manifest")
+    system.create.assert_called_once()
+    system.delete.assert_called_once_with(system.create.call_args.args[0], False)
+
+
+def test_a_directory_that_another_driver_removed_after_it_made_the_target_is_no_error(tmp_path: Path) -> None:
+    mine, target = tmp_path / "mine", tmp_path / "target"
+    with pytest.raises(FileNotFoundError):
+        rename_locally(str(mine), str(target))
+    target.mkdir()
+    assert rename_locally(str(mine), str(target)) is False
