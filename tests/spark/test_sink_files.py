@@ -146,14 +146,18 @@ def test_rows_without_an_offset_are_refused(spark: SparkSession, tmp_path: Path)
         sinks.topic_files(str(tmp_path))(spark.range(3), 0)
 
 
+@pytest.mark.parametrize("at_once", [True, False])
 def test_a_batch_is_visible_with_its_manifest(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: bool
 ) -> None:
-    """Killed before the rename, and between it and the manifest: not visible, then replaced. Afterwards: never touched."""
+    """Killed before the rename, and between it and the manifest: not visible. Then a directory that has the batch's
+    name stays where a rename is one step, and is replaced elsewhere. With a manifest it is never touched.
+    """
     out = str(tmp_path / "out")
+    monkeypatch.setattr(HadoopFiles, "renames_at_once", lambda *_: at_once)
     with pytest.raises(UserError, match="nothing in"):
         sinks.read_committed_files(spark, out)
-    for method in ("rename", "write_text"):
+    for method, offsets in (("rename_once" if at_once else "rename", range(3)), ("write_text", range(5))):
 
         def killed(*_: object) -> None:
             raise OSError("killed here")
@@ -161,12 +165,14 @@ def test_a_batch_is_visible_with_its_manifest(
         with monkeypatch.context() as patched:
             patched.setattr(HadoopFiles, method, killed)
             with pytest.raises(OSError, match="killed here"):
-                sinks.batch_files(out)(records(spark, range(3)), 0)
+                sinks.batch_files(out)(records(spark, offsets), 0)
         assert sinks.read_committed_files(spark, out, "value binary").count() == 0
-    for batch_id, offsets in ((0, range(5)), (0, range(9)), (1, range(5, 7))):
+    for batch_id, offsets in ((0, range(4)), (0, range(9)), (1, range(5, 7))):
         sinks.batch_files(out)(records(spark, offsets), batch_id)
-    assert values(sinks.read_committed_files(spark, out)) == expected(range(7))
+    found = [*range(5 if at_once else 4), 5, 6]
+    assert values(sinks.read_committed_files(spark, out)) == [f"0-{offset:02}" for offset in found]
     assert list((tmp_path / "out/_staging").iterdir()) == []
+    assert {each.name[:10] for each in (tmp_path / "out/_manifests").glob("[!.]*")} == {"0000000000", "0000000001"}
 
 
 def test_a_column_that_came_later_is_read(spark: SparkSession, tmp_path: Path) -> None:
