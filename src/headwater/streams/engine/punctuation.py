@@ -46,6 +46,13 @@ class PunctuationQueue:
         self._heap = sorted((schedule.due_ms, sequence, schedule) for _, sequence, schedule in self._heap)
         self.due_ms = self._heap[0][0] if self._heap else inf
 
+    def pass_over(self, now_ms: int) -> None:
+        """What is due at `now_ms` was called then, by somebody who could not save the next due time."""
+        for _, _, schedule in self._heap:
+            if schedule.due_ms <= now_ms:
+                schedule.due_ms = _next_due(schedule, now_ms)
+        self.moved()
+
     def next_due_ms(self) -> int | None:
         return self._heap[0][0] if self._heap else None
 

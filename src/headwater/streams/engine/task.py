@@ -419,6 +419,12 @@ class Task:
         closing = [node for node in self.nodes.values() if isinstance(node, ClosingProcessor)]
         return {node.store_name: node.last_close_time for node in closing if node.last_close_time != -1}
 
+    def pass_over_schedules(self) -> None:
+        """Stream time is that of the last commit. Whatever is due at it was called before that commit, as it is behind
+        each record; the due times that were saved may be older, or lost: a process that was killed did not save them.
+        """
+        self._stream_schedules.pass_over(self.stream_time_ms)
+
     def load_close_times(self, times: Mapping[str, int]) -> None:
         """What was committed; the notes may be older, or lost."""
         for node in self.nodes.values():

@@ -200,6 +200,7 @@ class OpenTask:
             if queue is not None:
                 queue.partition_time = committed.partition_time
                 task.stream_time_ms = max(task.stream_time_ms, queue.partition_time)
+        task.pass_over_schedules()
         return task
 
     def collect(self) -> TaskOutput:

@@ -8,16 +8,18 @@ from typing import Any
 import pytest
 
 from headwater.base.errors import ErrorCode, KafkaError, UserError
+from headwater.base.ids import TopicPartition
 from headwater.client.consumer.consumer_settings import consumer_settings
 from headwater.client.settings.admin import read_admin_settings
 from headwater.client.settings.producer import read_producer_settings
-from headwater.streams import App
+from headwater.streams import App, Context, Processor, Record
 from headwater.streams.engine.failures import ClusterFailure, ErrorPolicy
 from headwater.streams.engine.record import InputRecord, OutputRecord
 from headwater.streams.engine.task import Task
 from headwater.streams.slot import local_run
 from headwater.streams.slot.commit_writer import CommitWriter
 from headwater.streams.slot.global_tables import GlobalTables
+from headwater.streams.slot.offset_metadata import OffsetMetadata, encode_metadata
 from headwater.streams.slot.open_task import Clients, OpenTask, Stopped
 from headwater.streams.slot.settings import RunSettings
 from headwater.streams.slot.slot import Slot
@@ -97,6 +99,49 @@ def test_a_replay_that_is_given_up_notes_no_position_that_it_has_not_reached(tmp
     task.save()
     assert task.state.positions == {}
     task.close()
+
+
+class _Told(Processor):
+    """Tells the times at which it is called by stream time."""
+
+    def init(self, context: Context) -> None:
+        context.schedule(50, "stream", lambda now_ms: context.forward(Record("told", str(now_ms), now_ms, ())))
+
+    def process(self, record: Record) -> None: ...
+
+
+def _told(task: OpenTask, timestamp: int) -> list[bytes | None]:
+    task.task.add("in", [InputRecord("in", 0, timestamp, timestamp, b"k", b"v")])
+    task.task.process()
+    return [record.value for record in task.collect().records]
+
+
+def test_punctuators_of_a_commit_that_was_not_saved_are_not_called_again(tmp_path: Path) -> None:
+    """Due times are in no changelog: a task that was killed behind its commit called them once more."""
+    app = App("app", key="text", value="text")
+    app.stream("in").process(_Told).to("out")
+    clients: Any = Clients(None, None, threading.Event())  # type: ignore[arg-type]
+
+    def opened(epoch: int, committed_time: int) -> OpenTask:
+        task = OpenTask(app.topology().sub_topologies()[0], 0, app.settings(), tmp_path, clients, {})
+        task.claim(Owner(1, epoch))
+        metadata = {TopicPartition("in", 0): encode_metadata(OffsetMetadata(committed_time))}
+        task.start(metadata if committed_time >= 0 else {}, 0)
+        return task
+
+    lost = opened(0, -1)
+    assert _told(lost, 5) == [b"5"]
+    lost.close()
+    first = opened(1, 5)
+    assert _told(first, 49) == []
+    assert _told(first, 50) == [b"50"]
+    first.save()
+    assert _told(first, 101) == [b"101"]  # committed, and killed before it was saved
+    first.close()
+    second = opened(2, 101)
+    assert _told(second, 149) == []
+    assert _told(second, 150) == [b"150"]
+    second.close()
 
 
 def _slot_with_a_change_in_its_cache(cause: Exception, events: list[str]) -> Slot:
