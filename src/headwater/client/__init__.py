@@ -4,8 +4,9 @@ Works against any broker that speaks the Kafka protocol. Stands on `wire` and `r
 The names below load when they are first used, so that a command that needs one of them does not wait for all.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
+
+from headwater.base.lazy import lazy_names
 
 if TYPE_CHECKING:
     from headwater.base.errors import ErrorCode as ErrorCode
@@ -72,82 +73,93 @@ if TYPE_CHECKING:
     from headwater.client.types import NewTopic as NewTopic
     from headwater.client.types import ResourceType as ResourceType
 
-_HOMES: Final = {
-    "headwater.base.errors": ("ErrorCode", "KafkaError", "UserError"),
-    "headwater.base.ids": ("TopicPartition",),
-    "headwater.client.admin": ("Admin", "AsyncAdmin"),
-    "headwater.client.consumer.aio": ("AsyncConsumer",),
-    "headwater.client.consumer.arguments": ("RebalanceListener",),
-    "headwater.client.consumer.arrow": ("Avro", "Json"),
-    "headwater.client.consumer.assignors.spec": ("Assignor", "MemberSubscription"),
-    "headwater.client.consumer.consumer": ("Consumer",),
-    "headwater.client.consumer.core": ("GroupMetadata",),
-    "headwater.client.consumer.errors": (
-        "CommitFailed",
-        "LogTruncationError",
-        "NoOffsetForPartition",
-        "OffsetOutOfRange",
-        "RecordDeserializationError",
-        "WakeupError",
-    ),
-    "headwater.client.consumer.membership.port": ("Departure",),
-    "headwater.client.consumer.positions": ("OffsetAndMetadata",),
-    "headwater.client.consumer.ranges": ("RangeReader",),
-    "headwater.client.consumer.record": ("ConsumerRecord", "TimestampType"),
-    "headwater.client.consumer.subscription": ("SubscriptionPattern",),
-    "headwater.client.outcomes": ("all_or_raise", "only"),
-    "headwater.client.producer.aio": ("AsyncProducer",),
-    "headwater.client.producer.arrow": ("TableDelivery", "TableMetadata"),
-    "headwater.client.producer.batch": ("Delivery",),
-    "headwater.client.producer.encoding": ("AvroEncoding",),
-    "headwater.client.producer.ending": ("TransactionEnder",),
-    "headwater.client.producer.producer": ("Producer",),
-    "headwater.client.producer.transaction_manager": ("OpenTransaction",),
-    "headwater.client.producer.types": (
-        "BufferFull",
-        "DeliveryTimedOut",
-        "ProducerFenced",
-        "ProducerRecord",
-        "RecordMetadata",
-        "TransactionFailed",
-    ),
-    "headwater.client.reading": ("read",),
-    "headwater.client.schema_registry": (
-        "AvroColumnSerializer",
-        "AvroColumns",
-        "AvroDeserializer",
-        "AvroSerializer",
-        "JsonSchemaDeserializer",
-        "JsonSchemaSerializer",
-        "ProtobufColumnSerializer",
-        "ProtobufColumns",
-        "ProtobufDeserializer",
-        "ProtobufSerializer",
-        "SchemaRegistryClient",
-        "SchemaRegistryError",
-    ),
-    "headwater.client.types": (
-        "EARLIEST",
-        "LATEST",
-        "MAX_TIMESTAMP",
-        "READ_COMMITTED",
-        "READ_UNCOMMITTED",
-        "ConfigResource",
-        "NewTopic",
-        "ResourceType",
-    ),
-}
-_HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    home = _HOME_OF.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(home), name)
-    globals()[name] = found
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOME_OF])
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "headwater.base.errors": (
+            "ErrorCode",
+            "KafkaError",
+            "UserError",
+        ),
+        "headwater.base.ids": ("TopicPartition",),
+        "headwater.client.admin": (
+            "Admin",
+            "AsyncAdmin",
+        ),
+        "headwater.client.consumer.aio": ("AsyncConsumer",),
+        "headwater.client.consumer.arguments": ("RebalanceListener",),
+        "headwater.client.consumer.arrow": (
+            "Avro",
+            "Json",
+        ),
+        "headwater.client.consumer.assignors.spec": (
+            "Assignor",
+            "MemberSubscription",
+        ),
+        "headwater.client.consumer.consumer": ("Consumer",),
+        "headwater.client.consumer.core": ("GroupMetadata",),
+        "headwater.client.consumer.errors": (
+            "CommitFailed",
+            "LogTruncationError",
+            "NoOffsetForPartition",
+            "OffsetOutOfRange",
+            "RecordDeserializationError",
+            "WakeupError",
+        ),
+        "headwater.client.consumer.membership.port": ("Departure",),
+        "headwater.client.consumer.positions": ("OffsetAndMetadata",),
+        "headwater.client.consumer.ranges": ("RangeReader",),
+        "headwater.client.consumer.record": (
+            "ConsumerRecord",
+            "TimestampType",
+        ),
+        "headwater.client.consumer.subscription": ("SubscriptionPattern",),
+        "headwater.client.outcomes": (
+            "all_or_raise",
+            "only",
+        ),
+        "headwater.client.producer.aio": ("AsyncProducer",),
+        "headwater.client.producer.arrow": (
+            "TableDelivery",
+            "TableMetadata",
+        ),
+        "headwater.client.producer.batch": ("Delivery",),
+        "headwater.client.producer.encoding": ("AvroEncoding",),
+        "headwater.client.producer.ending": ("TransactionEnder",),
+        "headwater.client.producer.producer": ("Producer",),
+        "headwater.client.producer.transaction_manager": ("OpenTransaction",),
+        "headwater.client.producer.types": (
+            "BufferFull",
+            "DeliveryTimedOut",
+            "ProducerFenced",
+            "ProducerRecord",
+            "RecordMetadata",
+            "TransactionFailed",
+        ),
+        "headwater.client.reading": ("read",),
+        "headwater.client.schema_registry": (
+            "AvroColumnSerializer",
+            "AvroColumns",
+            "AvroDeserializer",
+            "AvroSerializer",
+            "JsonSchemaDeserializer",
+            "JsonSchemaSerializer",
+            "ProtobufColumnSerializer",
+            "ProtobufColumns",
+            "ProtobufDeserializer",
+            "ProtobufSerializer",
+            "SchemaRegistryClient",
+            "SchemaRegistryError",
+        ),
+        "headwater.client.types": (
+            "EARLIEST",
+            "LATEST",
+            "MAX_TIMESTAMP",
+            "READ_COMMITTED",
+            "READ_UNCOMMITTED",
+            "ConfigResource",
+            "NewTopic",
+            "ResourceType",
+        ),
+    },
+)

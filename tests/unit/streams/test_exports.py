@@ -11,6 +11,6 @@ def test_every_name_is_there(name: str) -> None:
 
 
 def test_the_names_are_those_that_are_told_and_no_others() -> None:
-    assert set(headwater.streams._PLACES) >= set(headwater.streams.__all__)
+    assert set(dir(headwater.streams)) >= set(headwater.streams.__all__)
     with pytest.raises(AttributeError, match="nothing"):
         _ = headwater.streams.nothing

@@ -8,8 +8,9 @@
 The names below load when they are first used.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
+
+from headwater.base.lazy import lazy_names
 
 if TYPE_CHECKING:
     from headwater.client.admin.acls import (
@@ -93,46 +94,60 @@ if TYPE_CHECKING:
         TransactionListing as TransactionListing,
     )
 
-_WHERE: Final = {
-    "Admin": "blocking",
-    "AsyncAdmin": "aio",
-    "NewPartitions": "topics",
-    "TopicPartitions": "topics",
-    "EligiblePartition": "topics",
-    "ConfigOperation": "configs",
-    "ConfigChange": "configs",
-    "Features": "cluster",
-    "FeatureUpdate": "cluster",
-    "UpgradeType": "cluster",
-    "Replica": "log_dirs",
-    "ElectionType": "replication",
-    "Reassignment": "replication",
-    "GroupListing": "groups",
-    "GroupMember": "groups",
-    "GroupDescription": "groups",
-    "MemberToRemove": "members",
-    "Committed": "committed",
-    "TransactionListing": "transactions",
-    "TransactionDescription": "transactions",
-    "ActiveProducer": "transactions",
-    "FencedProducer": "transactions",
-    "AclBinding": "acls",
-    "AclFilter": "acls",
-    "AclOperation": "acls",
-    "AclPermission": "acls",
-    "AclResourceType": "acls",
-    "PatternType": "acls",
-    "QuotaEntity": "quotas",
-    "quota_entity": "quotas",
-    "ScramMechanism": "scram",
-    "ScramCredentialInfo": "scram",
-    "ScramUpsertion": "scram",
-    "ScramDeletion": "scram",
-}
-
-
-def __getattr__(name: str) -> Any:
-    module = _WHERE.get(name)
-    if module is None:
-        raise AttributeError(f"headwater.client.admin has no {name!r}")
-    return getattr(import_module(f"headwater.client.admin.{module}"), name)
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "headwater.client.admin.acls": (
+            "AclBinding",
+            "AclFilter",
+            "AclOperation",
+            "AclPermission",
+            "AclResourceType",
+            "PatternType",
+        ),
+        "headwater.client.admin.aio": ("AsyncAdmin",),
+        "headwater.client.admin.blocking": ("Admin",),
+        "headwater.client.admin.cluster": (
+            "FeatureUpdate",
+            "Features",
+            "UpgradeType",
+        ),
+        "headwater.client.admin.committed": ("Committed",),
+        "headwater.client.admin.configs": (
+            "ConfigChange",
+            "ConfigOperation",
+        ),
+        "headwater.client.admin.groups": (
+            "GroupDescription",
+            "GroupListing",
+            "GroupMember",
+        ),
+        "headwater.client.admin.log_dirs": ("Replica",),
+        "headwater.client.admin.members": ("MemberToRemove",),
+        "headwater.client.admin.quotas": (
+            "QuotaEntity",
+            "quota_entity",
+        ),
+        "headwater.client.admin.replication": (
+            "ElectionType",
+            "Reassignment",
+        ),
+        "headwater.client.admin.scram": (
+            "ScramCredentialInfo",
+            "ScramDeletion",
+            "ScramMechanism",
+            "ScramUpsertion",
+        ),
+        "headwater.client.admin.topics": (
+            "EligiblePartition",
+            "NewPartitions",
+            "TopicPartitions",
+        ),
+        "headwater.client.admin.transactions": (
+            "ActiveProducer",
+            "FencedProducer",
+            "TransactionDescription",
+            "TransactionListing",
+        ),
+    },
+)

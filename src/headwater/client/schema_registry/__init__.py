@@ -4,8 +4,9 @@ Protobuf.
 The bytes are those of Confluent's own serializers: each reads what the other wrote.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
+
+from headwater.base.lazy import lazy_names
 
 if TYPE_CHECKING:
     from headwater.client.schema_registry.avro import AvroDeserializer as AvroDeserializer
@@ -24,31 +25,35 @@ if TYPE_CHECKING:
     from headwater.client.schema_registry.protobuf_columns import ProtobufColumnSerializer as ProtobufColumnSerializer
     from headwater.client.schema_registry.registry_columns import RegistryColumns as RegistryColumns
 
-_HOMES: Final = {
-    "AvroColumnSerializer": "columns",
-    "AvroColumns": "columns",
-    "AvroDeserializer": "avro",
-    "AvroSerializer": "avro",
-    "DecimalDigits": "models",
-    "JsonSchemaDeserializer": "json_schema",
-    "JsonSchemaSerializer": "json_schema",
-    "ProtobufColumnSerializer": "protobuf_columns",
-    "ProtobufColumns": "protobuf_columns",
-    "ProtobufDeserializer": "protobuf",
-    "ProtobufSerializer": "protobuf",
-    "RegisteredSchema": "client",
-    "RegistryColumns": "registry_columns",
-    "SchemaRegistryClient": "client",
-    "SchemaRegistryError": "errors",
-}
-
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{home}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "headwater.client.schema_registry.avro": (
+            "AvroDeserializer",
+            "AvroSerializer",
+        ),
+        "headwater.client.schema_registry.client": (
+            "RegisteredSchema",
+            "SchemaRegistryClient",
+        ),
+        "headwater.client.schema_registry.columns": (
+            "AvroColumnSerializer",
+            "AvroColumns",
+        ),
+        "headwater.client.schema_registry.errors": ("SchemaRegistryError",),
+        "headwater.client.schema_registry.json_schema": (
+            "JsonSchemaDeserializer",
+            "JsonSchemaSerializer",
+        ),
+        "headwater.client.schema_registry.models": ("DecimalDigits",),
+        "headwater.client.schema_registry.protobuf": (
+            "ProtobufDeserializer",
+            "ProtobufSerializer",
+        ),
+        "headwater.client.schema_registry.protobuf_columns": (
+            "ProtobufColumnSerializer",
+            "ProtobufColumns",
+        ),
+        "headwater.client.schema_registry.registry_columns": ("RegistryColumns",),
+    },
+)

@@ -103,20 +103,12 @@ def _decimals(symbol: str, left: Compiled, right: Compiled) -> Compiled:
 
 
 def _operation(compute: Callable[[Any, Any], Any], left: Evaluate, right: Evaluate) -> Evaluate:
-    def run(row: list[Any]) -> Any:
-        one, other = left(row), right(row)
-        if one is None or other is None:
-            return None
-        try:
-            return compute(one, other)
-        except OverflowError as error:
-            raise EvaluationError(str(error)) from None
-
-    return run
+    of_two = _of_two(compute)
+    return lambda row: of_two(left(row), right(row))
 
 
 def _of_two(compute: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """The same, of values."""
+    """None of a value is None, and what does not fit is an error of the expression."""
 
     def run(one: Any, other: Any) -> Any:
         if one is None or other is None:

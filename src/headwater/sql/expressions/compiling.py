@@ -13,14 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
-from headwater.sql.expressions import budget, comparing, generated
+from headwater.sql.expressions import budget, closures, comparing, generated
 from headwater.sql.expressions.arithmetic import arithmetic
 from headwater.sql.expressions.casting import converter
 from headwater.sql.expressions.column_scope import Scope
 from headwater.sql.expressions.compiled import Compiled, Evaluate, converted, converted_code, widened
 from headwater.sql.expressions.generated import Code
 from headwater.sql.expressions.literals import as_moment, beside_operand, literal_type
-from headwater.sql.expressions.values import EvaluationError
 from headwater.sql.functions import library, registry, scope  # noqa: F401  importing the library declares its functions
 from headwater.sql.functions.signatures import Bindings, Pattern, common
 from headwater.sql.language import tree, types
@@ -102,10 +101,10 @@ class Compiler:
                 raise SqlError(
                     f"An index of an array must be a whole number, not {index.type}.", position=node.position
                 )
-            return Compiled(of.type.item, _array_item(of.evaluate, index.evaluate))
+            return Compiled(of.type.item, closures.array_item(of.evaluate, index.evaluate))
         if isinstance(of.type, MapType):
             key = widened(index, of.type.key, node.position)
-            return Compiled(of.type.value, _map_item(of.evaluate, key))
+            return Compiled(of.type.value, closures.map_item(of.evaluate, key))
         raise SqlError(f"Subscript expression on non-container type {of.type}.", position=node.position)
 
     # -- operators -----------------------------------------------------------------------------------------------------
@@ -115,8 +114,8 @@ class Compiler:
         evaluate = operand.evaluate
         if node.operator == "NOT":
             self._must_be_boolean(operand, "NOT", node.position)
-            code = generated.negation(operand.written, _truth)
-            return Compiled(types.BOOLEAN, lambda row: not _truth(evaluate(row)), code)
+            code = generated.negation(operand.written, closures.truth)
+            return Compiled(types.BOOLEAN, lambda row: not closures.truth(evaluate(row)), code)
         if operand.type is None or not operand.type.is_number:
             raise SqlError(f"The sign of {operand.type} cannot be changed.", position=node.position)
         if node.operator == "+":
@@ -129,10 +128,12 @@ class Compiler:
             self._must_be_boolean(left, node.operator, node.left.position)
             self._must_be_boolean(right, node.operator, node.right.position)
             one, other = left.evaluate, right.evaluate
-            code = generated.logic(node.operator, left.written, right.written, _truth)
+            code = generated.logic(node.operator, left.written, right.written, closures.truth)
             if node.operator == "AND":
-                return Compiled(types.BOOLEAN, lambda row: _truth(one(row)) and _truth(other(row)), code)
-            return Compiled(types.BOOLEAN, lambda row: _truth(one(row)) or _truth(other(row)), code)
+                return Compiled(
+                    types.BOOLEAN, lambda row: closures.truth(one(row)) and closures.truth(other(row)), code
+                )
+            return Compiled(types.BOOLEAN, lambda row: closures.truth(one(row)) or closures.truth(other(row)), code)
         if node.operator in comparing.OPERATORS:
             _must_not_be_null(node.left, node.position)
             _must_not_be_null(node.right, node.position)
@@ -185,8 +186,8 @@ class Compiler:
             return (from_low(value, row) and to_high(value, row)) != negated
 
         def written(value: Code) -> Code:
-            both = generated.logic("AND", low.code(value), high.code(value), _truth)
-            return generated.negation(both, _truth) if negated else both
+            both = generated.logic("AND", low.code(value), high.code(value), closures.truth)
+            return generated.negation(both, closures.truth) if negated else both
 
         return Compiled(types.BOOLEAN, between, generated.sharing(operand.written, written))
 
@@ -307,7 +308,7 @@ class Compiler:
                 else "Cannot construct an array with all NULL elements.",
                 position=node.position,
             )
-        evaluates = [_or_null(converted(item, item_type)) for item in items]
+        evaluates = [closures.or_null(converted(item, item_type)) for item in items]
         return Compiled(types.array(item_type), lambda row: [each(row) for each in evaluates])
 
     def _make_map(self, node: tree.MakeMap) -> Compiled:
@@ -319,7 +320,7 @@ class Compiler:
                 "Cannot construct a map with all NULL keys or values, or without entries.", position=node.position
             )
         pairs = [
-            (converted(key, key_type), _or_null(converted(value, value_type)))
+            (converted(key, key_type), closures.or_null(converted(value, value_type)))
             for key, value in zip(keys, entries, strict=True)
         ]
         return Compiled(types.mapping(key_type, value_type), lambda row: {key(row): each(row) for key, each in pairs})
@@ -330,7 +331,7 @@ class Compiler:
             if value.type is None:
                 raise SqlError(f"The type of field '{name}' is unknown: CAST(NULL AS ...).", position=node.position)
         known = types.struct(*((name, value.type) for name, value in fields if value.type is not None))
-        evaluates = [(name, _or_null(value.evaluate)) for name, value in fields]
+        evaluates = [(name, closures.or_null(value.evaluate)) for name, value in fields]
         return Compiled(known, lambda row: {name: evaluate(row) for name, evaluate in evaluates})
 
     def _same_type(self, items: Sequence[Compiled], what: str, node: tree.Expression) -> Type | None:
@@ -370,7 +371,7 @@ class Compiler:
         ]
         overload = resolved.overload
         code = generated.call(overload.call, written, nulls=overload.nulls)
-        return Compiled(resolved.returns, _calling(overload.call, evaluates, nulls=overload.nulls), code)
+        return Compiled(resolved.returns, closures.calling(overload.call, evaluates, nulls=overload.nulls), code)
 
     def _argument(self, node: tree.Expression) -> Compiled:
         if isinstance(node, tree.IntervalUnit):
@@ -398,7 +399,7 @@ class Compiler:
                     assert each is not None
                     evaluates.append(each.evaluate)
             returns = bindings.resolve(overload.signature.returns)
-            return Compiled(returns, _calling(overload.call, tuple(evaluates), nulls=overload.nulls))
+            return Compiled(returns, closures.calling(overload.call, tuple(evaluates), nulls=overload.nulls))
         given = [None if each is None else each.type for each in plain]
         raise registry.no_form(function.name, [each.signature for each in function.overloads], given, node.position)
 
@@ -432,68 +433,9 @@ class Compiler:
         raise SqlError("A lambda can only be an argument of a function that takes one.", position=node.position)
 
 
-def _or_null(evaluate: Evaluate) -> Evaluate:
-    """An item for which there is no value is NULL; the others of its array, map or struct stay."""
-
-    def run(row: list[Any]) -> Any:
-        try:
-            return evaluate(row)
-        except EvaluationError:
-            return None
-
-    return run
-
-
 def _must_not_be_null(node: tree.Expression, position: Position) -> None:
     if isinstance(node, tree.Literal) and node.value is None:
         raise SqlError("Comparison with NULL not supported", hint="Use IS NULL.", position=position)
-
-
-def _truth(value: Any) -> bool:
-    if value is None:
-        raise EvaluationError("a condition is NULL")
-    return bool(value)
-
-
-def _calling(call: Callable[..., Any], arguments: tuple[Evaluate, ...], *, nulls: bool) -> Evaluate:
-    if nulls:
-        return lambda row: call(*[argument(row) for argument in arguments])
-    if len(arguments) == 1:
-        (only,) = arguments
-
-        def call_with_one(row: list[Any]) -> Any:
-            value = only(row)
-            return None if value is None else call(value)
-
-        return call_with_one
-
-    def call_unless_null(row: list[Any]) -> Any:
-        given = [argument(row) for argument in arguments]
-        for value in given:
-            if value is None:
-                return None
-        return call(*given)
-
-    return call_unless_null
-
-
-def _array_item(of: Evaluate, index: Evaluate) -> Evaluate:
-    def item(row: list[Any]) -> Any:
-        array, at = of(row), index(row)
-        if array is None or at is None:
-            return None
-        place = at - 1 if at > 0 else len(array) + at
-        return array[place] if at != 0 and 0 <= place < len(array) else None
-
-    return item
-
-
-def _map_item(of: Evaluate, key: Evaluate) -> Evaluate:
-    def item(row: list[Any]) -> Any:
-        mapping = of(row)
-        return None if mapping is None else mapping.get(key(row))
-
-    return item
 
 
 _NODES: Final[dict[type[tree.Expression], Callable[[Compiler, Any], Compiled]]] = {

@@ -17,7 +17,7 @@ from headwater.streams.dsl.table import Table
 from headwater.streams.dsl.timestamps import extractor
 from headwater.streams.engine.failures import ErrorPolicy, Verdict
 from headwater.streams.engine.table_source import TableSource
-from headwater.streams.engine.task import TaskSettings
+from headwater.streams.engine.task_settings import TaskSettings
 from headwater.streams.engine.time import TimestampExtractor, fail_on_invalid_timestamp
 from headwater.streams.plan.describe import describe
 from headwater.streams.plan.graph import Graph, StateStoreNode

@@ -116,7 +116,7 @@ class FailureHandler:
         self._write = write
         self.drop = drop
 
-    def handle(
+    def of(
         self,
         stage: Stage,
         error: Exception,
@@ -124,40 +124,20 @@ class FailureHandler:
         timestamp: int,
         node: str,
         metadata: RecordMetadata | None = None,
-    ) -> None:
-        """Returns if the application goes on without the record. `metadata`: where there is no record."""
-        failure = self._failure(stage, error, raw, timestamp, node, metadata)
-        verdict = self._policy.decide(failure)
-        if verdict == "fail":
-            raise StreamsError(failure) from error
-        if verdict == "dead_letter":
-            self._write(dead_letter(dead_letter_topic(self._policy, self._application_id), failure))
-        self.drop(f"{stage} error")
-
-    def failure(
-        self,
-        stage: Stage,
-        error: Exception,
-        raw: InputRecord | None,
-        timestamp: int,
-        node: str,
-        metadata: RecordMetadata | None = None,
-    ) -> StreamsError:
-        """Of a record that no policy is asked about."""
-        return StreamsError(self._failure(stage, error, raw, timestamp, node, metadata))
-
-    def _failure(
-        self,
-        stage: Stage,
-        error: Exception,
-        raw: InputRecord | None,
-        timestamp: int,
-        node: str,
-        metadata: RecordMetadata | None,
     ) -> Failure:
+        """`metadata`: where there is no record."""
         if raw is not None:
             metadata = RecordMetadata(raw.topic, raw.partition, raw.offset)
         return Failure(stage, error, raw, timestamp, node, self._task_id, metadata)
+
+    def handle(self, failure: Failure) -> None:
+        """Returns if the application goes on without the record."""
+        verdict = self._policy.decide(failure)
+        if verdict == "fail":
+            raise StreamsError(failure) from failure.error
+        if verdict == "dead_letter":
+            self._write(dead_letter(dead_letter_topic(self._policy, self._application_id), failure))
+        self.drop(f"{failure.stage} error")
 
 
 def innermost_node(error: Exception, nodes: Mapping[str, object]) -> str | None:

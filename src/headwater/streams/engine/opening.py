@@ -29,7 +29,8 @@ from headwater.streams.stores.versioned import Versions
 from headwater.streams.stores.window import Windows
 
 if TYPE_CHECKING:
-    from headwater.streams.engine.task import Task, TaskSettings
+    from headwater.streams.engine.task import Task
+    from headwater.streams.engine.task_settings import TaskSettings
 
 _SEGMENT_BYTES: Final = 8  # Kafka Streams counts them for keys of windows and sessions
 AnyStore = KeyValues | Windows | Sessions | Versions
@@ -62,7 +63,7 @@ def open_bytes(plan: StorePlan, task: "Task", state: TaskState) -> AnyStore:
     key_bytes = 0 if plan.spec.kind is StoreKind.KEY_VALUE else _SEGMENT_BYTES
     cache = StoreCache(room, task.change_context, tell, key_bytes, plan.name)
     store = build_cached_store(plan.spec, state, changelog, cache)
-    task.add_cache(cache)
+    task.caches.append(cache)
     state.on_discard(cache.clear)
     return store
 

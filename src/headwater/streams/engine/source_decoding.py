@@ -10,7 +10,7 @@ from headwater.streams.engine.time import wallclock_timestamp
 from headwater.streams.plan.topology import SourceNode
 
 if TYPE_CHECKING:
-    from headwater.streams.engine.task import TaskSettings
+    from headwater.streams.engine.task_settings import TaskSettings
 
 
 def source_decoder(
@@ -28,7 +28,7 @@ def source_decoder(
             key = None if raw.key is None else read_key(raw.key)
             value = None if raw.value is None else read_value(raw.value)
         except Exception as error:  # noqa: BLE001 - a serde may raise anything; the policy decides
-            failures.handle("deserialization", error, raw, raw.timestamp, node.name)
+            failures.handle(failures.of("deserialization", error, raw, raw.timestamp, node.name))
             return None
         record = Record(key, value, raw.timestamp, raw.headers)
         timestamp = extract(record, raw, partition_time)

@@ -3,17 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from headwater.streams.engine.processor import Context, Processor
-from headwater.streams.engine.record import Record
-from headwater.streams.engine.table import (
-    ComputedGetter,
-    TableSupplier,
-    View,
-    forward_change,
-    forwards_when_flushed,
-    store_view,
-)
-from headwater.streams.engine.typed_stores import IS_LATEST, NOT_PUT, ValueAndTimestamp
+from headwater.streams.engine.computed_table import ComputedTableProcessor
+from headwater.streams.engine.processor import Processor
+from headwater.streams.engine.table import ComputedGetter, TableSupplier, View, store_view
+from headwater.streams.engine.typed_stores import ValueAndTimestamp
 
 
 class TableMapValues:
@@ -49,31 +42,6 @@ class TableMapValues:
         return TableMapValuesProcessor(self.compute, self._store_name, self._send_old_values)
 
 
-class TableMapValuesProcessor(Processor):
+class TableMapValuesProcessor(ComputedTableProcessor):
     def __init__(self, compute: Callable[[Any, Any], Any], store_name: str | None, send_old_values: bool) -> None:
-        self.compute = compute
-        self.store_name = store_name
-        self.send_old_values = send_old_values
-        self._store: Any = None
-        self._cached = False
-
-    def init(self, context: Context) -> None:
-        if self.store_name is not None:
-            self._store = context.store(self.store_name)
-            self._cached = forwards_when_flushed(self._store, context, self.send_old_values)
-
-    def process(self, record: Record) -> None:
-        key, change, store = record.key, record.value, self._store
-        new, old, is_latest = self.compute(key, change.new), None, change.is_latest
-        if self.send_old_values:
-            if store is None:
-                old = self.compute(key, change.old)
-            else:
-                found = store.get(key)
-                old = None if found is None else found[0]
-        if store is not None:
-            code = store.put(key, new, record.timestamp)
-            if code == NOT_PUT or self._cached:
-                return
-            is_latest = code == IS_LATEST
-        forward_change(self.forward, record, new, old, record.timestamp, is_latest)
+        super().__init__(compute, store_name, send_old_values, skips_missing=False)

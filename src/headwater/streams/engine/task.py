@@ -12,16 +12,15 @@ and owns its nodes, its stores' handles and its stream time, which never goes ba
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from headwater.base.errors import UserError
 from headwater.streams.engine.columns import Chunk, OutputColumns, PackedColumns
 from headwater.streams.engine.context import NodeContext
 from headwater.streams.engine.emit_on_close import ClosingProcessor
 from headwater.streams.engine.expiry import expiring_rows
-from headwater.streams.engine.failures import ClusterFailure, ErrorPolicy, FailureHandler, StreamsError, innermost_node
+from headwater.streams.engine.failures import ClusterFailure, FailureHandler, StreamsError, innermost_node
 from headwater.streams.engine.late_records import LateRecords
 from headwater.streams.engine.opening import AnyStore, is_cached, open_bytes, typed
 from headwater.streams.engine.operator_times import OperatorTimes
@@ -29,72 +28,20 @@ from headwater.streams.engine.partition_group import Decode, PartitionGroup, Par
 from headwater.streams.engine.processor import Cancellable, Forward, Processor, TimeKind, fan_out
 from headwater.streams.engine.punctuation import PunctuationQueue, Schedule
 from headwater.streams.engine.record import NO_HEADERS, Headers, InputRecord, OutputRecord, Record, RecordMetadata
+from headwater.streams.engine.record_caches import flush_all, in_order_of_nodes
+from headwater.streams.engine.runs import RUN, Runs
 from headwater.streams.engine.sink import Sink
 from headwater.streams.engine.source_decoding import source_decoder
 from headwater.streams.engine.suppress_buffer import SuppressBuffer
-from headwater.streams.engine.time import TimestampExtractor, fail_on_invalid_timestamp
+from headwater.streams.engine.task_output import TaskOutput
+from headwater.streams.engine.task_settings import TaskSettings
 from headwater.streams.plan.topology import Partitioner, ProcessorNode, SinkNode, SourceNode, SubTopology
-from headwater.streams.serdes.port import Serde
-from headwater.streams.stores.cache import MOST_FLUSHES, CacheBytes, ChangeContext, StoreCache, endless
-from headwater.streams.stores.spec import StoreSpec, StoreType
+from headwater.streams.stores.cache import ChangeContext, StoreCache
+from headwater.streams.stores.spec import StoreSpec
 from headwater.streams.stores.state import TaskState
 
 if TYPE_CHECKING:
     from headwater.streams.engine.lane.lane import Lane
-
-_RUN: Final = 8_000  # records of a lane at once, where nobody says otherwise
-
-
-class Runs:
-    """How many records a lane may take at once, so that a run stays short: it grows and shrinks with the time that they
-    took.
-    """
-
-    def __init__(self, most: int = 64, wanted_s: float = 0.01) -> None:
-        self.most = most
-        self._wanted_s = wanted_s
-
-    def took(self, seconds: float) -> None:
-        if seconds < self._wanted_s:
-            self.most = min(self.most * 2, _RUN)
-        elif seconds > 4 * self._wanted_s:
-            self.most = max(self.most // 4, 1)
-
-
-@dataclass(frozen=True, slots=True)
-class TaskSettings:
-    """What all tasks of an application share."""
-
-    application_id: str
-    key: Serde  # where neither the stream nor the call names one
-    value: Serde
-    extractor: TimestampExtractor = fail_on_invalid_timestamp
-    errors: ErrorPolicy = field(default_factory=ErrorPolicy)
-    emit_interval_ms: int = 1000
-    partition_count: Callable[[str], int] | None = None  # of a topic, for partitioners
-    store_type: StoreType = StoreType.LMDB  # where stores lie that do not say it
-    cache_max_bytes: int = 0  # of the record cache of each slot; 0: there is none
-    cache: CacheBytes | None = None  # that of this slot
-    late_records_topic: str | None = (
-        None  # where records go that are late for windows and joins; None: they are counted only
-    )
-
-    def with_cache(self) -> "TaskSettings":
-        """For the tasks of one slot, which share it."""
-        return replace(self, cache=CacheBytes(self.cache_max_bytes) if self.cache_max_bytes else None)
-
-
-@dataclass(slots=True)
-class TaskOutput:
-    """Since the last `collect`. A changelog record has the task's partition."""
-
-    records: list[OutputRecord]
-    changelog: list[OutputRecord]
-    positions: dict[tuple[str, int], int]  # of input partitions: the offset to go on from
-    dropped: dict[str, int] = field(default_factory=dict)
-    columns: list[OutputColumns | OutputRecord] = field(default_factory=list)
-    """Results of a lane, by topic, and what nodes have made in between; then `records` and `changelog` are empty."""
-    changelog_columns: list[OutputColumns | OutputRecord] = field(default_factory=list)
 
 
 class Task:
@@ -125,7 +72,7 @@ class Task:
         self._current: InputRecord | None = None
         self.record_timestamp = -1  # of the record that is being processed, for the changelog
         self.record_headers: Headers = NO_HEADERS  # the same, for what a cached store tells later
-        self._caches: list[StoreCache] = []
+        self.caches: list[StoreCache] = []
         self.byte_stores: dict[str, AnyStore] = {}
         self.stores: dict[str, Any] = {}
         self._buffers: list[SuppressBuffer] = []
@@ -155,17 +102,10 @@ class Task:
             if isinstance(opened, SuppressBuffer):
                 self._buffers.append(opened)
                 state.on_discard(opened.reload)
-        self._caches = self._in_order_of_nodes(self._caches)
+        self.caches = in_order_of_nodes(self.caches, plan.nodes)
         self._times = None if state is None else OperatorTimes(state.times)
         self._build()
         self._expiring = expiring_rows(plan.stores, self.byte_stores, self.nodes, settings.key, settings.value)
-
-    def _in_order_of_nodes(self, caches: list[StoreCache]) -> list[StoreCache]:
-        """By the first node that has the store, as Kafka Streams flushes them: what one tells mostly changes stores
-        that come later. Stores of processors were added before, or wherever the user liked.
-        """
-        users = [name for node in self.plan.nodes if isinstance(node, ProcessorNode) for name in node.stores]
-        return sorted(caches, key=lambda cache: users.index(cache.name))
 
     def _build(self) -> None:
         contexts: dict[str, NodeContext] = {}
@@ -298,7 +238,7 @@ class Task:
             self.begin_columns()
             done = self._lane.step(most)
             if done:
-                for cache in self._caches:  # not within the run: what fails there would do the run again
+                for cache in self.caches:  # not within the run: what fails there would do the run again
                     cache.make_room()
                 return done
         found = self.group.poll()
@@ -309,7 +249,7 @@ class Task:
         return 1
 
     def process(
-        self, limit: int | None = None, leave: Callable[[], bool] | None = None, runs: "Runs | None" = None
+        self, limit: int | None = None, leave: Callable[[], bool] | None = None, runs: Runs | None = None
     ) -> int:
         """Buffered records, while every input has one (then nothing with a lower time can come before); how many.
 
@@ -318,7 +258,7 @@ class Task:
         """
         done = 0
         while (limit is None or done < limit) and self.group.all_buffered:
-            most = _RUN if runs is None else runs.most
+            most = RUN if runs is None else runs.most
             taken = self.process_next(most if limit is None else min(most, limit - done))
             if not taken:
                 break
@@ -342,7 +282,7 @@ class Task:
             raise
         except Exception as error:
             node = innermost_node(error, self.nodes) or "?"
-            raise self._failures.failure("processing", error, raw, record.timestamp, node) from error
+            raise StreamsError(self._failures.of("processing", error, raw, record.timestamp, node)) from error
         self._current = None
         if self._late is not None:
             self._outputs += self._late.take(raw)
@@ -358,16 +298,12 @@ class Task:
     def _expiry_failed(self, error: Exception, now_ms: int, node: str) -> None:
         if isinstance(error, (StreamsError, ClusterFailure)):
             raise error
-        self._failures.handle("processing", error, None, now_ms, node)
+        self._failures.handle(self._failures.of("processing", error, None, now_ms, node))
 
     def punctuate(self, now_ms: int) -> bool:
         """Sets the wall clock, and calls the punctuators that are due."""
         self.wall_clock_ms = now_ms
         return self._wall_schedules.fire(now_ms, self._call)
-
-    @property
-    def caches(self) -> Sequence[StoreCache]:
-        return self._caches
 
     def flush_cache(self) -> None:
         """Changes that wait in record caches go to the changelog and through the nodes behind: before the `collect` of
@@ -375,14 +311,7 @@ class Task:
         """
         if self._columns or self._changelog_columns:
             self._put_aside()
-        flushes = 0
-        while (cache := next((each for each in self._caches if each.has_changes), None)) is not None:
-            if flushes == MOST_FLUSHES * len(self._caches):
-                raise endless(cache.name)
-            flushes += 1
-            cache.flush_all()
-        for each in self._caches:
-            each.make_room()
+        flush_all(self.caches)
 
     def next_punctuation_ms(self) -> int | None:
         """When `punctuate` has something to do."""
@@ -432,7 +361,7 @@ class Task:
                 node.last_close_time = max(node.last_close_time, times.get(node.store_name, -1))
 
     def close(self) -> None:
-        for cache in self._caches:
+        for cache in self.caches:
             cache.clear()
         for processor in self.nodes.values():
             processor.close()
@@ -452,9 +381,6 @@ class Task:
         before, self._pretended = self._pretended, metadata
         return before
 
-    def add_cache(self, cache: StoreCache) -> None:
-        self._caches.append(cache)
-
     def change_context(self) -> ChangeContext:
         """Of a change that a cached store tells later."""
         return ChangeContext(self.record_timestamp, self.record_headers, self.record_metadata)
@@ -473,7 +399,7 @@ class Task:
     def change_failed(self, store: str, made_by: ChangeContext, error: Exception) -> StreamsError:
         """A change from the record cache of a store, told with the record that made it."""
         node = innermost_node(error, self.nodes) or store
-        return self._failures.failure("processing", error, None, made_by.timestamp, node, made_by.metadata)
+        return StreamsError(self._failures.of("processing", error, None, made_by.timestamp, node, made_by.metadata))
 
     def begin_columns(self) -> None:
         """What nodes have made so far comes before columns that are added from now on."""
@@ -553,7 +479,7 @@ class Task:
         except (StreamsError, ClusterFailure):
             raise
         except Exception as error:  # noqa: BLE001 - the user's code may raise anything; the policy decides
-            self._failures.handle("processing", error, None, now_ms, schedule.node_name)
+            self._failures.handle(self._failures.of("processing", error, None, now_ms, schedule.node_name))
 
     # -- failures
 
@@ -568,12 +494,16 @@ class Task:
             except (StreamsError, ClusterFailure):
                 raise
             except Exception as error:  # noqa: BLE001 - the user's code may raise anything; the policy decides
-                self._failures.handle("processing", error, self._current, record.timestamp, name, self.record_metadata)
+                self._failures.handle(
+                    self._failures.of("processing", error, self._current, record.timestamp, name, self.record_metadata)
+                )
 
         return guarded
 
     def _production_failed(self, error: Exception, node: str) -> None:
-        self._failures.handle("production", error, self._current, self.record_timestamp, node, self.record_metadata)
+        self._failures.handle(
+            self._failures.of("production", error, self._current, self.record_timestamp, node, self.record_metadata)
+        )
 
     def drop_late(self, node: str, by_ms: int, reason: str = "late") -> None:
         self.drop(reason)

@@ -44,3 +44,6 @@ def use_partition_time_on_invalid_timestamp(record: Record, raw: InputRecord, pa
 def wallclock_timestamp(record: Record, raw: InputRecord, partition_time: int) -> int:  # noqa: ARG001
     """Processing time: a task puts its own clock in the place of this function."""
     raise AssertionError("a task replaces it")
+
+
+processing_time = wallclock_timestamp  # as applications call it

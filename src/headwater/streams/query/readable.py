@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from headwater.base.errors import UserError
 from headwater.streams.engine.opening import typed
-from headwater.streams.engine.task import TaskSettings
+from headwater.streams.engine.task_settings import TaskSettings
 from headwater.streams.plan.stores import StorePlan
 from headwater.streams.plan.topology import SubTopology
 from headwater.streams.stores.build import build_store

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from headwater.streams.engine.task import TaskSettings
+from headwater.streams.engine.task_settings import TaskSettings
 from headwater.streams.plan.stores import StorePlan
 from headwater.streams.plan.topology import SubTopology
 from headwater.streams.query.directory import Host

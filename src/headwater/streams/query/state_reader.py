@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import lmdb
 
 from headwater.base.errors import UserError
-from headwater.streams.engine.task import TaskSettings
+from headwater.streams.engine.task_settings import TaskSettings
 from headwater.streams.plan.topology import SubTopology
 from headwater.streams.query.directory import Host
 from headwater.streams.query.readable import NotReady

@@ -18,7 +18,10 @@ from headwater.base.ids import TopicPartition
 from headwater.client.admin import Admin
 from headwater.client.consumer.ranges import RangeReader
 from headwater.client.types import LATEST, READ_COMMITTED, READ_UNCOMMITTED
-from headwater.streams.engine.task import Runs, Task, TaskOutput, TaskSettings
+from headwater.streams.engine.runs import Runs
+from headwater.streams.engine.task import Task
+from headwater.streams.engine.task_output import TaskOutput
+from headwater.streams.engine.task_settings import TaskSettings
 from headwater.streams.plan.topology import SubTopology
 from headwater.streams.query.readable import NotReady
 from headwater.streams.slot.changelogs import RestoreProgress, ask_bounds, changelogs_of, offsets_of, read_from

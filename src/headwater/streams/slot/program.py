@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from headwater.client.admin import Admin
 from headwater.streams.engine.failures import dead_letter_topic
-from headwater.streams.engine.task import TaskSettings
+from headwater.streams.engine.task_settings import TaskSettings
 from headwater.streams.lead.internal_topics import (
     ensure_exists,
     ensure_frame_inputs,

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from headwater.base.errors import UserError
 from headwater.streams.engine.partition_group import PartitionGroup
 from headwater.streams.engine.record import NO_HEADERS, Headers, InputRecord, OutputRecord
-from headwater.streams.engine.task import Task, TaskOutput
+from headwater.streams.engine.task import Task
+from headwater.streams.engine.task_output import TaskOutput
 from headwater.streams.plan.topology import SinkNode, SourceNode
 from headwater.streams.serdes.port import Serde
 from headwater.streams.stores.memory import MemoryState

@@ -13,7 +13,8 @@ import pytest
 
 from headwater.base.errors import UserError
 from headwater.streams import App, Materialized, Windowed, key_value_store, session, tumbling
-from headwater.streams.engine.task import Task, TaskSettings
+from headwater.streams.engine.task import Task
+from headwater.streams.engine.task_settings import TaskSettings
 from headwater.streams.plan.topology import SubTopology
 from headwater.streams.query import connect
 from headwater.streams.query.directory import Host, partitions_here

@@ -185,7 +185,7 @@ def test_pending_output_is_limited_by_bytes_too() -> None:
 
     class Made:
         def collect(self) -> Any:
-            from headwater.streams.engine.task import TaskOutput
+            from headwater.streams.engine.task_output import TaskOutput
 
             return TaskOutput([OutputRecord("out", None, b"k", bytes(40_000_000), 0, ())], [], {})
 
