@@ -3,8 +3,6 @@ connection, kept encrypted, and there again after a restart.
 """
 
 import ssl
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +13,7 @@ from cryptography.hazmat.primitives import serialization
 
 from compat.support.certificates import PEM, Authority
 from compat.support.java import Java
+from compat.support.server_process import server_process
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.client import Admin
 from headwater.client.types import ConfigResource, ResourceType
@@ -37,25 +36,8 @@ def broker(directory: Path, authority: Authority, **secrets: str) -> Iterator[di
         USERS: f'{PLAIN} user_alice="alices-canary";',
         **{f"password.encoder.{name.replace('_', '.')}": secret for name, secret in secrets.items()},
     }
-    with (directory / "broker.log").open("a") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "headwater.server", *(f"{name}={value}" for name, value in properties.items())],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-        )
-        assert process.stdin is not None
-        assert process.stdout is not None
-        try:
-            line = process.stdout.readline()
-            assert line.startswith("ready "), (directory / "broker.log").read_text()
-            yield dict(each.split("://") for each in line.split("listeners=")[1].split()[0].split(","))
-        finally:
-            process.terminate()
-            process.wait(60)
-            process.stdin.close()
-            process.stdout.close()
+    with server_process(properties, directory / "broker.log") as addresses:
+        yield addresses
 
 
 def inline(authority: Authority, name: str) -> dict[str, str]:

@@ -4,8 +4,6 @@ import asyncio
 import io
 import json
 import ssl
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +17,7 @@ from kafka import KafkaConsumer, KafkaProducer
 
 from compat.support.certificates import Authority, Issuer
 from compat.support.java import ADMIN_TIMEOUTS, Java, JavaError
+from compat.support.server_process import server_process
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.cli.root import run
 from headwater.client import Admin, Consumer, Producer
@@ -69,29 +68,11 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         "sasl.oauthbearer.expected.audience": "headwater",
     }
     log = directory / "broker.log"
-    with log.open("w") as complaints:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "headwater.server", *(f"{name}={text}" for name, text in properties.items())],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=complaints,
-            text=True,
-        )
-        assert process.stdin is not None
-        assert process.stdout is not None
-        try:
-            line = process.stdout.readline()
-            assert line.startswith("ready "), log.read_text()
-            addresses = dict(each.split("://") for each in line.split("listeners=")[1].split()[0].split(","))
-            with Admin(bootstrap_servers=addresses["PLAINTEXT"]) as admin:
-                upsertions = [ScramUpsertion("alice", PASSWORD.encode(), each) for each in ScramMechanism]
-                assert admin.alter_user_scram_credentials(upsertions) == {"alice": None}
-            yield Secured(addresses, authority.path, authority.pem("alice"), token, log)
-        finally:
-            process.terminate()
-            process.wait(60)
-            process.stdin.close()
-            process.stdout.close()
+    with server_process(properties, log) as addresses:
+        with Admin(bootstrap_servers=addresses["PLAINTEXT"]) as admin:
+            upsertions = [ScramUpsertion("alice", PASSWORD.encode(), each) for each in ScramMechanism]
+            assert admin.alter_user_scram_credentials(upsertions) == {"alice": None}
+        yield Secured(addresses, authority.path, authority.pem("alice"), token, log)
 
 
 WAYS = [

@@ -28,8 +28,7 @@ def test_a_server_that_is_killed_is_taken_over_from_and_nothing_counts_twice(
         one.run(_TOTALS.format(topic))
         _insert(two, 0, 10)
         _until_counted(two, 10)
-        until(lambda: _leads(one, one) or _leads(two, two), "none of the servers leads", _PATIENCE_S)
-        leader, other = (one, two) if _leads(one, one) else (two, one)
+        leader, other = _leader_and_other(one, two)
         until(lambda: _running(other, leader) == ["CTAS_TOTALS_1"], "the other does not see it run", _PATIENCE_S)
         both = {one.url.rpartition("/")[2]: True, two.url.rpartition("/")[2]: True}
         until(lambda: _alive(other) == both, "the servers do not see each other", _PATIENCE_S)
