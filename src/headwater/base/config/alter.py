@@ -86,7 +86,7 @@ def altered_broker_configs(
     operations: Iterable[ConfigOperation],
     *,
     one_broker: bool,
-    random_bytes: Callable[[int], bytes] = bytes,
+    random_bytes: Callable[[int], bytes],
 ) -> dict[str, str]:
     """The dynamic config of one broker, or of all, after the operations, as the metadata holds it."""
     operations = list(operations)

@@ -1,5 +1,8 @@
 """What DescribeConfigs tells, and which changes are taken: held against what an Apache Kafka 4.3 broker answered."""
 
+import os
+from functools import partial
+
 import pytest
 
 from headwater.base.config.alter import (
@@ -20,6 +23,9 @@ from headwater.base.config.describe import (
 )
 from headwater.base.config.table import TOPIC
 from headwater.base.errors import ErrorCode, KafkaError, UserError
+
+
+_altered = partial(altered_broker_configs, random_bytes=os.urandom)
 
 
 def shown(entry: ConfigEntry) -> tuple[str | None, int, list[tuple[str, str | None, int]]]:
@@ -180,7 +186,7 @@ def test_operations_that_make_no_sense(operations: list[tuple[str, int, str | No
 
 def set_on_broker(name: str, value: str, *, one_broker: bool = True) -> dict[str, str]:
     operation = ConfigOperation(name, Operation.SET, value)
-    return altered_broker_configs(BrokerConfig(), {}, [operation], one_broker=one_broker)
+    return _altered(BrokerConfig(), {}, [operation], one_broker=one_broker)
 
 
 @pytest.mark.parametrize(
@@ -200,22 +206,22 @@ def test_a_password_for_a_listener_gets_into_the_metadata_encrypted_or_not_at_al
     assert "canary" not in (caught.value.message or "")
     config = BrokerConfig({"password.encoder.secret": "s"})
     operation = ConfigOperation(name, Operation.SET, "canary")
-    stored = altered_broker_configs(config, {}, [operation], one_broker=True)
+    stored = _altered(config, {}, [operation], one_broker=True)
     assert "canary" not in stored[name]
-    assert altered_broker_configs(config, stored, [], one_broker=True) == stored
+    assert _altered(config, stored, [], one_broker=True) == stored
     config.set_dynamic({}, stored)
     assert config.dynamic_broker == {name: "canary"}
     (entry,) = [entry for entry in describe_broker(config) if entry.name == name]
     assert entry.value is None
     assert "canary" not in repr(describe_broker(config))
     with pytest.raises(KafkaError, match="broker id must be specified"):
-        altered_broker_configs(config, {}, [operation], one_broker=False)
+        _altered(config, {}, [operation], one_broker=False)
 
 
 def test_a_password_that_cannot_be_decoded_leaves_the_one_of_the_file(caplog: pytest.LogCaptureFixture) -> None:
     name = "listener.name.outside.ssl.keystore.password"
     operation = ConfigOperation(name, Operation.SET, "canary")
-    stored = altered_broker_configs(BrokerConfig({"password.encoder.secret": "s"}), {}, [operation], one_broker=True)
+    stored = _altered(BrokerConfig({"password.encoder.secret": "s"}), {}, [operation], one_broker=True)
     for secrets in ({}, {"password.encoder.secret": "another"}):
         config = BrokerConfig({name: "of the file", **secrets})
         config.set_dynamic({}, stored)
@@ -229,10 +235,10 @@ def test_a_password_that_cannot_be_decoded_leaves_the_one_of_the_file(caplog: py
 def test_certificates_for_listeners_are_longer_than_configs_that_nobody_knows() -> None:
     config = BrokerConfig({"password.encoder.secret": "s"})
     chain = ConfigOperation("listener.name.a.ssl.keystore.certificate.chain", Operation.SET, "x" * 100_000)
-    assert altered_broker_configs(config, {}, [chain], one_broker=True)
+    assert _altered(config, {}, [chain], one_broker=True)
     for name, length in (("listener.name.a.nothing", 20_000), ("listener.name.a.ssl.keystore.key", 300_000)):
         with pytest.raises(KafkaError, match="more than") as refused:
-            altered_broker_configs(config, {}, [ConfigOperation(name, Operation.SET, "x" * length)], one_broker=True)
+            _altered(config, {}, [ConfigOperation(name, Operation.SET, "x" * length)], one_broker=True)
         assert refused.value.code == ErrorCode.INVALID_REQUEST
 
 
@@ -240,8 +246,8 @@ def test_what_an_older_store_holds_for_a_listener_can_go_and_does_not_stop_other
     old = {"listener.name.outside.ssl.keystore.password": "secret"}
     size = ConfigOperation("message.max.bytes", Operation.SET, "2000000")
     gone = ConfigOperation("listener.name.outside.ssl.keystore.password", Operation.DELETE, None)
-    assert altered_broker_configs(BrokerConfig(), old, [size], one_broker=True) == {**old, size.name: "2000000"}
-    assert altered_broker_configs(BrokerConfig(), old, [gone], one_broker=True) == {}
+    assert _altered(BrokerConfig(), old, [size], one_broker=True) == {**old, size.name: "2000000"}
+    assert _altered(BrokerConfig(), old, [gone], one_broker=True) == {}
 
 
 ENABLED = "sasl.enabled.mechanisms"
@@ -261,7 +267,7 @@ def with_logins(protocol: str, **more: str) -> BrokerConfig:
 
 def altered(config: BrokerConfig, current: dict[str, str], name: str, value: str | None) -> dict[str, str]:
     operation = ConfigOperation(name, Operation.DELETE if value is None else Operation.SET, value)
-    return altered_broker_configs(config, current, [operation], one_broker=True)
+    return _altered(config, current, [operation], one_broker=True)
 
 
 @pytest.mark.parametrize("name", [ENABLED, OF_OUTSIDE])
@@ -438,9 +444,6 @@ def test_rounds_of_the_password_encoder_are_no_more_than_it_decodes() -> None:
 def test_a_password_under_a_name_that_is_slightly_wrong_is_not_kept_readable(name: str) -> None:
     config = BrokerConfig({"password.encoder.secret": "s"})
     with pytest.raises(KafkaError, match="under names that nobody knows") as refused:
-        altered_broker_configs(config, {}, [ConfigOperation(name, Operation.SET, "canary")], one_broker=True)
+        _altered(config, {}, [ConfigOperation(name, Operation.SET, "canary")], one_broker=True)
     assert "canary" not in (refused.value.message or "")
-    assert (
-        altered_broker_configs(config, {name: "x"}, [ConfigOperation(name, Operation.DELETE, None)], one_broker=True)
-        == {}
-    )
+    assert _altered(config, {name: "x"}, [ConfigOperation(name, Operation.DELETE, None)], one_broker=True) == {}
