@@ -13,6 +13,7 @@ from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.client.producer.batch import NO_OFFSET, NO_TIME, Delivery, ProducerBatch, Waiting, asyncio_wait
 from headwater.client.producer.encoding import Encodings, encode_column
 from headwater.client.producer.queues import TopicQueues
+from headwater.client.producer.slices import batch_bytes, slice_bytes
 from headwater.client.settings.producer import ProducerSettings
 from headwater.records.arrow import TableColumns, batches_from_table
 from headwater.records.columns import Section
@@ -20,8 +21,6 @@ from headwater.records.columns import Section
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_BATCH_BYTES: Final = 900_000  # below the 1 MB that brokers take by default; a table need not wait for small batches
-_SLICE_BYTES_MAX: Final = 8 << 20
 _PARTITION: Final = "__partition"
 
 
@@ -147,9 +146,9 @@ class TableSource:
         self._columns = {name: part for name, part in parts.items() if part is not None}
         self._table = table
         row_bytes = table.nbytes // max(table.num_rows, 1) + 1
-        self.slice_bytes = min(_SLICE_BYTES_MAX, max(settings.buffer_bytes // 4, 1))
+        self.slice_bytes = slice_bytes(settings)
         self._step = max(1, self.slice_bytes // row_bytes)
-        self._batch_bytes = min(max(_BATCH_BYTES, settings.batch_bytes), settings.request_bytes_max)
+        self._batch_bytes = batch_bytes(settings)
 
     def try_encoders(self) -> None:
         """On one row: what they have to ask for, a schema say, they have then."""

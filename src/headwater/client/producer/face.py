@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from time import time_ns
 from typing import Any
 
-from headwater.base.errors import ErrorCode, KafkaError, UserError
+from headwater.base.errors import UserError
 from headwater.client.producer.batch import Callback, Delivery
 from headwater.client.producer.core import ProducerCore
 from headwater.client.producer.preparing import as_bytes, as_headers, choose_by
@@ -52,10 +52,7 @@ class Intake:
         if timestamp_ms is None:
             timestamp_ms = time_ns() // 1_000_000
         if partition is not None and not 0 <= partition < topic.count:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"topic {topic.name!r} has {topic.count} partitions, none with number {partition}",
-            )
+            raise topic.no_partition(partition)
         if self._plain:
             try:
                 return self._append(topic, partition, timestamp_ms, key, value, headers, on_delivery)

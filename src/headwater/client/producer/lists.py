@@ -11,13 +11,12 @@ from typing import Final
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ports import Buffer
 from headwater.client.producer.queues import TopicQueues
+from headwater.client.producer.slices import batch_bytes, slice_bytes
 from headwater.client.settings.producer import ProducerSettings
 from headwater.records.batch import HEADER_BYTES
 from headwater.records.codec import encode_columns, partition_keys
 from headwater.records.columns import BinaryColumn, Section
 
-_BATCH_BYTES: Final = 900_000  # as of a table: below the 1 MB that brokers take by default
-_SLICE_BYTES_MAX: Final = 8 << 20
 _RECORD_OVERHEAD_MAX: Final = HEADER_BYTES + 48  # what a record alone in its batch has beside key and value
 
 
@@ -39,21 +38,18 @@ class ListSource:
     ) -> None:
         self._values, self._keys, self._partition = values, keys, partition
         self._timestamps_ms = time_ns() // 1_000_000 if timestamps_ms is None else timestamps_ms
-        self._batch_bytes = min(max(_BATCH_BYTES, settings.batch_bytes), settings.request_bytes_max)
+        self._batch_bytes = batch_bytes(settings)
         largest = max(map(len, values), default=0) + (0 if keys is None else max(map(len, keys), default=0))
         if largest + _RECORD_OVERHEAD_MAX > settings.request_bytes_max:
             self._check_each(settings.request_bytes_max)
-        slice_bytes = min(_SLICE_BYTES_MAX, max(settings.buffer_bytes // 4, 1))
-        self._step = max(1, slice_bytes // (largest + 1))
-        self.slice_bytes = min(slice_bytes, (largest + _RECORD_OVERHEAD_MAX) * len(values))  # of the largest slice
+        most_bytes = slice_bytes(settings)
+        self._step = max(1, most_bytes // (largest + 1))
+        self.slice_bytes = min(most_bytes, (largest + _RECORD_OVERHEAD_MAX) * len(values))  # of the largest slice
 
     def sections(self, topic: TopicQueues) -> Iterator[list[Section]]:
         partition = 0 if topic.count == 1 and self._partition is None else self._partition
         if partition is not None and not 0 <= partition < topic.count:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"topic {topic.name!r} has {topic.count} partitions, none with number {partition}",
-            )
+            raise topic.no_partition(partition)
         for first in range(0, len(self._values), self._step):
             yield self._encoded(slice(first, first + self._step), topic.count, partition)
 

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from headwater.base.errors import ErrorCode, KafkaError
 from headwater.client.types import Topic
 from headwater.records.batch import NO_SEQUENCE
 
@@ -75,6 +76,12 @@ class TopicQueues:
         self.used_at = 0.0
         self._below = below
         self._adaptive = adaptive
+
+    def no_partition(self, number: int) -> KafkaError:
+        return KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            f"topic {self.name!r} has {self.count} partitions, none with number {number}",
+        )
 
     def apply(self, topic: Topic) -> list[PartitionQueue]:
         """Takes metadata in; gives the queues whose leader has changed. Partitions never become fewer but by

@@ -216,8 +216,8 @@ class Reporter:
     async def _open_producer(self, stack: contextlib.AsyncExitStack) -> AsyncProducer:
         if self._producer is None:
             await self._make_topic()
-            self._producer = AsyncProducer({**self._config.client, "acks": "all", "linger.ms": 0})
-            await stack.enter_async_context(contextlib.aclosing(_Closing(self._producer)))
+            producer = AsyncProducer({**self._config.client, "acks": "all", "linger.ms": 0})
+            self._producer = await stack.enter_async_context(producer)
         return self._producer
 
     def _is_moving(self) -> bool:
@@ -236,16 +236,6 @@ class Reporter:
         ]
         for delivery in sent:
             await delivery
-
-
-class _Closing:
-    """A producer for `aclosing`."""
-
-    def __init__(self, producer: AsyncProducer) -> None:
-        self._producer = producer
-
-    async def aclose(self) -> None:
-        await self._producer.close()
 
 
 class Reports:

@@ -24,7 +24,6 @@ from headwater.base.config.describe import (
 from headwater.base.config.table import TOPIC
 from headwater.base.errors import ErrorCode, KafkaError, UserError
 
-
 _altered = partial(altered_broker_configs, random_bytes=os.urandom)
 
 
