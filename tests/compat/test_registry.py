@@ -274,6 +274,58 @@ def test_tags_are_added_found_and_changed(registry: Registry, topic: str) -> Non
     assert registry.call("POST", f"/subjects/{topic}-none/versions/1/tags", change)[1]["error_code"] == 40401
 
 
+def test_a_client_of_a_context_is_given_the_schemas_of_its_context(registry: Registry, topic: str) -> None:
+    """Its address has the context. Ids are given anew in each: the same one is another schema in the default context."""
+    context = topic.replace("_", "-")
+    with SchemaRegistryClient({"url": registry.url}) as everywhere:
+        everywhere.register_schema(topic, Schema('"string"', "AVRO"))
+    with SchemaRegistryClient({"url": f"{registry.url}/contexts/.{context}"}) as client:
+        own = client.register_schema(topic, Schema('"int"', "AVRO"))
+        client.register_schema(f"{topic}-2", Schema('"int"', "AVRO"))
+        client.clear_caches()
+        assert client.get_schema(own).schema_str == '"int"'
+        assert client.get_schema(own, subject_name=topic).schema_str == '"int"'
+        assert client.get_schema(own, subject_name=f"{topic}-unknown").schema_str == '"int"'
+        assert client.get_subjects(subject_prefix=f"{topic}-") == [f":.{context}:{topic}-2"]
+        assert client.get_subjects_by_schema_id(own, subject_name=topic) == [
+            f":.{context}:{topic}",
+            f":.{context}:{topic}-2",
+        ]
+    with SchemaRegistryClient({"url": f"{registry.url}/contexts/{context}"}) as without_dot:
+        assert without_dot.get_versions(topic) == [1]
+        without_dot.set_compatibility(level="NONE")
+        assert without_dot.get_compatibility() == "NONE"
+    with SchemaRegistryClient({"url": registry.url}) as everywhere:
+        assert everywhere.get_compatibility() == "BACKWARD"
+        assert everywhere.lookup_schema(f"{topic}-2", Schema('"int"', "AVRO")).subject == f":.{context}:{topic}-2"
+
+
+def test_a_generated_class_finds_its_schema_though_it_was_registered_with_references(
+    client: SchemaRegistryClient, topic: str
+) -> None:
+    client.register_schema(f"{topic}-user", Schema(USER, "AVRO"))
+    order = {"type": "record", "name": "Order", "fields": [{"name": "by", "type": "User"}]}
+    references = [SchemaReference("User", f"{topic}-user", 1)]
+    registered = client.register_schema(f"{topic}-value", Schema(json.dumps(order), "AVRO", references))
+    whole = json.dumps({**order, "fields": [{"name": "by", "type": json.loads(USER)}]})
+    serializer = AvroSerializer(client, whole, conf={"auto.register.schemas": False})
+    data = serializer({"by": {"name": "n", "age": 1}}, SerializationContext(topic, MessageField.VALUE))
+    assert int.from_bytes(data[1:5], "big") == registered
+    assert client.register_schema(f"{topic}-value", Schema(whole, "AVRO")) == registered
+    assert client.get_versions(f"{topic}-value") == [1]
+
+
+def test_an_alias_and_a_soft_deleted_subject(client: SchemaRegistryClient, registry: Registry, topic: str) -> None:
+    registered = client.register_schema(f"{topic}-real", Schema(USER, "AVRO"))
+    assert registry.call("PUT", f"/config/{topic}-alias", {"alias": f"{topic}-real"})[0] == 200
+    assert client.get_latest_version(f"{topic}-alias").subject == f"{topic}-real"
+    assert client.lookup_schema(f"{topic}-alias", Schema(USER, "AVRO")).schema_id == registered
+    client.delete_subject(f"{topic}-real")
+    client.clear_caches()
+    assert code(client.lookup_schema, f"{topic}-real", Schema(USER, "AVRO")) == 40401
+    assert client.lookup_schema(f"{topic}-real", Schema(USER, "AVRO"), deleted=True).version == 1
+
+
 def test_what_a_registry_wrote_another_reads(group_broker: BrokerProcess, topic: str) -> None:
     settings = {"kafkastore_topic": f"_{topic}", "schema_registry_group_id": f"group-{topic}"}
     with Registry(group_broker.bootstrap, **settings) as first:

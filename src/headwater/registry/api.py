@@ -10,7 +10,7 @@ from headwater._version import VERSION
 from headwater.registry import errors, rights
 from headwater.registry.contexts import rewritten
 from headwater.registry.decisions import deleting, reading, registering, settings, tagging
-from headwater.registry.decisions.documents import schema_document, schema_request
+from headwater.registry.decisions.documents import SchemaRequest, schema_document, schema_request
 from headwater.registry.decisions.steps import Decision, Page, Steps
 from headwater.registry.decisions.tag_changes import modification, tag_change
 from headwater.registry.node import RegistryNode
@@ -106,8 +106,15 @@ def _router(api: "Api") -> Router:
         ("GET", "/contexts", api.contexts, rights.READ_ALL_SETTINGS),
         ("DELETE", "/contexts/{context}", api.delete_context, rights.CHANGE_ALL_SETTINGS),
         ("GET", "/associations/resources/{namespace}/{resource}", api.associations, rights.any_login),
+        ("GET", "/associations/resources/{resource}", api.associations, rights.any_login),
+        ("GET", "/associations/subjects/{resource}", api.associations, rights.any_login),
+        ("PUT", "/associations/resources/{resource}", api.change_associations, rights.any_login),
+        ("DELETE", "/associations/resources/{resource}", api.change_associations, rights.any_login),
+        ("POST", "/associations", api.change_associations, rights.any_login),
+        ("POST", "/associations:batch", api.change_associations, rights.any_login),
         ("GET", "/v1/metadata/id", api.cluster, rights.any_login),
         ("GET", "/v1/metadata/version", api.software, rights.any_login),
+        ("GET", "/v1/metadata/deployment", api.deployment, rights.any_login),
     ):
         router.add(method, pattern, _as_json(rights.guarded(guard, answer)))
     return router
@@ -150,6 +157,7 @@ class Api:
             deleted=query.boolean("deleted"),
             latest_only=query.boolean("latestOnly"),
             rule_type=query.get("ruleType") or "",
+            aliases=query.boolean("aliases"),
             visible=await self._visible(request),
         )
 
@@ -181,7 +189,7 @@ class Api:
         )
         visible = await rights.visible_of(request.caller, [each.subject for each in found])
         seen = [each for each in found if visible(each.subject)]
-        if not seen:
+        if found and not seen:
             raise errors.schema_not_found()
         return seen
 
@@ -260,24 +268,29 @@ class Api:
         return schema_document(version, await self._formatted(request, version))
 
     async def lookup(self, request: Request) -> Any:
-        query, subject = request.query, _subject(request)
-        if not self._node.state.versions(subject, deleted=True):
+        subject, deleted, state = _subject(request), request.query.boolean("deleted"), self._node.state
+        known = [each for each in reading.names_of(state, subject) if state.versions(each, deleted=deleted)]
+        if not known:
             raise errors.subject_not_found(subject)
         wanted = schema_request(json_body(request))
+        for each in known:
+            version = await self._lookup(request, each, wanted)
+            if version is not None:
+                return schema_document(version, await self._formatted(request, version))
+        raise errors.schema_not_found() if subject in known else errors.subject_not_found(subject)
+
+    async def _lookup(self, request: Request, subject: str, wanted: SchemaRequest) -> Version | None:
         await rights.require_references(request.caller, subject, wanted)
-        node = self._node
+        node, query = self._node, request.query
         wanted = await node.run(tagging.tagged(node.state, node.registry.parser, subject, wanted))
         steps = registering.lookup(
-            self._node.registry,
+            node.registry,
             subject,
             wanted.content,
             normalize=query.boolean("normalize"),
             deleted=query.boolean("deleted"),
         )
-        version = await self._node.run(steps)
-        if version is None:
-            raise errors.schema_not_found()
-        return schema_document(version, await self._formatted(request, version))
+        return await node.run(steps)
 
     async def register(self, request: Request) -> Any:
         query, subject = request.query, _subject(request)
@@ -287,11 +300,18 @@ class Api:
         registry = self._node.registry
         existing = await self._node.run(registering.already_registered(registry, subject, wanted, normalize=normalize))
         if existing is not None:
-            return registering.registered_document(existing)
-        return await self._node.write(
+            return registering.registered_document(existing, await self._formatted(request, existing))
+        written = await self._node.write(
             request,
             lambda: registering.registration(self._node.registry, subject, wanted, normalize=normalize, force=force),
         )
+        if isinstance(written, Response):  # the leader's, which knows the format
+            return written
+        document, headers = written
+        made = self._node.state.version(subject, document["version"])
+        if made is None:  # somebody has deleted it meanwhile
+            return written
+        return {**document, "schema": await self._formatted(request, made)}, headers
 
     async def tags(self, request: Request) -> Any:
         number = reading.parse_version(request.parameters["version"])
@@ -391,6 +411,9 @@ class Api:
         """Topics have no subjects of their own choice here: at this answer, clients take `topic-value`."""
         raise errors.association_not_found(request.parameters["resource"][:200])
 
+    async def change_associations(self, _request: Request) -> Any:
+        raise errors.no_associations()
+
     # The registry itself
 
     async def cluster(self, _request: Request) -> Any:
@@ -400,6 +423,9 @@ class Api:
 
     async def software(self, _request: Request) -> Any:
         return {"version": f"headwater-{VERSION}", "commitId": ""}
+
+    async def deployment(self, _request: Request) -> Any:
+        return {"attributes": []}
 
     # Helpers
 

@@ -45,6 +45,11 @@ def association_not_found(resource: str) -> HttpError:
     return HttpError(404, f"Association for '{resource}' not found.", 40410)
 
 
+def no_associations() -> HttpError:
+    text = "Associations are not kept here: a serializer finds its subject by its subject name strategy."
+    return HttpError(404, text, 40410)
+
+
 def incompatible(subject: str, messages: list[str]) -> HttpError:
     details = ", ".join(messages)
     text = (
@@ -82,6 +87,10 @@ def reference_exists(subject: str, version: int) -> HttpError:
 
 def invalid_subject(subject: str) -> HttpError:
     return HttpError(422, f"The specified subject '{subject[:200]}' is not a valid.", 42208)
+
+
+def invalid_context(context: str) -> HttpError:
+    return HttpError(400, f"The context '{context[:200]}' in the path may not have a colon inside its name", 400)
 
 
 def too_large(why: str) -> HttpError:

@@ -6,10 +6,13 @@ per context. A context stands for itself with an empty subject: `:.context:`.
 
 from typing import Final, NamedTuple
 
+from headwater.registry import errors
+
 DEFAULT_CONTEXT: Final = "."
 GLOBAL_CONTEXT: Final = ".__GLOBAL"  # settings of all contexts
 ALL_CONTEXTS: Final = "*"
 SUBJECT_CHARACTERS_MAX: Final = 1000
+_RESERVED: Final = ("__GLOBAL", "__EMPTY")  # Confluent's names for rights on everything, and for no subject
 
 
 class Subject(NamedTuple):
@@ -28,10 +31,23 @@ class Subject(NamedTuple):
 
 
 def parse_subject(text: str) -> Subject:
-    if text.startswith((":.", f":{ALL_CONTEXTS}:")):
+    if names_context(text):
         context, _, name = text[1:].partition(":")
         return Subject(context, name)
     return Subject(DEFAULT_CONTEXT, text)
+
+
+def parse_context(text: str) -> str:
+    """A context as a path names it: `.a`, `a` and `:.a:` are one. Raises HttpError."""
+    name = text.removeprefix(":").removesuffix(":")
+    if ":" in name:
+        raise errors.invalid_context(text)
+    return name if name.startswith(DEFAULT_CONTEXT) else DEFAULT_CONTEXT + name
+
+
+def names_context(text: str) -> bool:
+    """Whether a subject, or a prefix of some, says in which context it is."""
+    return text.startswith((":.", f":{ALL_CONTEXTS}:"))
 
 
 def normalized(text: str) -> str:
@@ -40,15 +56,19 @@ def normalized(text: str) -> str:
 
 def beside(parent: str, reference: str) -> str:
     """The subject that a schema of `parent` means by `reference`: in its own context unless another is named."""
-    if reference.startswith((":.", ":*:")):
+    if names_context(reference):
         return normalized(reference)
     return Subject(parse_subject(parent).context, reference).text
 
 
 def is_valid(text: str, *, context_alone: bool = False) -> bool:
-    """No control characters and no lone surrogates: a name is a key in the log, and in its lines."""
+    """No control characters and no lone surrogates: a name is a key in the log, and in its lines. The context of
+    settings for all has no subjects.
+    """
     subject = parse_subject(text)
-    if len(text) > SUBJECT_CHARACTERS_MAX or subject.context == ALL_CONTEXTS:
+    if len(text) > SUBJECT_CHARACTERS_MAX or subject.context == ALL_CONTEXTS or subject.name in _RESERVED:
+        return False
+    if subject.context == GLOBAL_CONTEXT and not context_alone:
         return False
     if not subject.name and not (context_alone and text.startswith(":")):
         return False
@@ -56,6 +76,13 @@ def is_valid(text: str, *, context_alone: bool = False) -> bool:
 
 
 def matches_prefix(subject: str, prefix: str) -> bool:
-    """Whether a listing by this prefix has the subject. `:*:` is every context; no prefix is the default one."""
-    wanted, found = parse_subject(prefix), parse_subject(subject)
-    return (wanted.context == ALL_CONTEXTS or wanted.context == found.context) and found.name.startswith(wanted.name)
+    """Whether a listing by this prefix has the subject. Behind `:*:` it is one of the name, in every context; else one
+    of the name with its context.
+    """
+    everywhere = f":{ALL_CONTEXTS}:"
+    if prefix.startswith(everywhere):
+        return parse_subject(subject).name.startswith(prefix.removeprefix(everywhere))
+    own = f":{DEFAULT_CONTEXT}:"
+    if prefix.startswith(own):
+        return not names_context(subject) and subject.startswith(prefix.removeprefix(own))
+    return subject.startswith(prefix)

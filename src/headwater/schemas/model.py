@@ -133,13 +133,12 @@ class ParsedSchema(ABC):
         too.
         """
 
-    def formatted(self, wanted: str) -> str:
+    def formatted(self, wanted: str) -> str:  # noqa: ARG002 - the formats that a type has are its own
         """The text in a format that the registry's API names: `resolved` (Avro, with its references written out),
-        `serialized` (Protobuf, as a descriptor in base64); none or `default` is the canonical one.
+        `serialized` (Protobuf, as a descriptor in base64), `ignore_extensions` (Protobuf, without them). Any other is
+        the canonical one, as in Confluent's registry: a client may ask for a format of a newer server.
         """
-        if wanted in ("", "default"):
-            return self.canonical
-        raise SchemaError(f"a schema of the type {self.schema_type} has no format {wanted[:50]!r}")
+        return self.canonical
 
     def require_complete(self) -> None:
         """Raise SchemaError if the text names something that nobody has defined, and that it can be read without: an

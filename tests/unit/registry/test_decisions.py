@@ -269,7 +269,9 @@ def test_what_is_no_schema_is_refused_and_nothing_is_stored(document: Any, expec
     assert twin.log == []
 
 
-@pytest.mark.parametrize("subject", ["", "a\nb", "\x00", "x" * 2000, ":.c:", ":*:s", "\ud800"])
+@pytest.mark.parametrize(
+    "subject", ["", "a\nb", "\x00", "x" * 2000, ":.c:", ":*:s", "\ud800", "__GLOBAL", ":.c:__EMPTY", ":.__GLOBAL:s"]
+)
 def test_names_that_are_no_subject(subject: str) -> None:
     assert code(Twin().register, subject, '"int"') == 42208
 
@@ -331,7 +333,13 @@ def test_ids_are_found_by_subject_in_other_contexts() -> None:
     assert reading.ids_of_guid(state, reading.version_with_id(state, 1, "b").guid) == [{"context": ".c", "id": 1}]
     assert reading.list_contexts(state, "", Page()) == [".", ".c"]
     assert reading.list_subjects(state, ":.c:", Page(), deleted=False, deleted_only=False) == [":.c:b"]
-    assert reading.list_subjects(state, "", Page(), deleted=False, deleted_only=False) == ["a"]
+    assert reading.list_subjects(state, ":.:", Page(), deleted=False, deleted_only=False) == ["a"]
+    assert reading.list_subjects(state, "", Page(), deleted=False, deleted_only=False) == [":.c:b", "a"]
+    assert reading.list_subjects(state, ":.", Page(), deleted=False, deleted_only=False) == [":.c:b"]
+    assert reading.list_subjects(state, ":*:b", Page(), deleted=False, deleted_only=False) == [":.c:b"]
+    for subject, expected in ((None, ["a"]), ("b", [":.c:b"]), ("a", ["a"]), ("nobody", ["a"])):
+        found = reading.versions_with_id(state, 1, subject, deleted=False)
+        assert [each.subject for each in found] == expected
     assert code(deleting.delete_context, state, ":.c:") == 42211
     twin.write(deleting.delete_subject(state, ":.c:b", permanent=False))
     twin.write(deleting.delete_subject(state, ":.c:b", permanent=True))
@@ -359,6 +367,44 @@ def test_versions_that_are_none(text: str) -> None:
     assert code(reading.parse_version, text) == 42202
 
 
+@pytest.mark.parametrize(("text", "version"), [("latest", None), ("LATEST", None), ("-1", None), (" 7 ", 7)])
+def test_versions_as_confluents_registry_reads_them(text: str, version: int | None) -> None:
+    assert reading.parse_version(text) == version
+
+
+def test_a_changed_config_is_answered_whole() -> None:
+    twin = Twin()
+    twin.write(settings.set_config(twin.state, "s", {"compatibility": "full"}))
+    answer = twin.write(settings.set_config(twin.state, "s", {"normalize": True}))
+    assert answer == {"normalize": True, "compatibility": "FULL"}
+    assert twin.write(settings.set_config(twin.state, "s", {"compatibility": None})) == {"normalize": True}
+
+
+def test_modes_of_a_context_are_deleted_though_it_has_none_itself() -> None:
+    twin = Twin()
+    twin.write(settings.set_mode(twin.state, Rules(), ":.c:s", {"mode": "READONLY"}, force=False))
+    assert code(settings.delete_mode, twin.state, Rules(), ":.c:", recursive=False) == 40401
+    assert twin.write(settings.delete_mode(twin.state, Rules(), ":.c:", recursive=True)) == {}
+    assert twin.state.modes == {}
+
+
+def test_schemas_are_listed_by_their_aliases_too() -> None:
+    twin = Twin()
+    twin.register("real", '"int"')
+    twin.register("other", '"int"')
+    twin.write(settings.set_config(twin.state, "nick", {"alias": "real"}))
+
+    def listed(prefix: str, *, aliases: bool) -> list[tuple[str, list[str] | None]]:
+        found = reading.list_schemas(
+            twin.state, prefix, Page(), deleted=False, latest_only=False, rule_type="", aliases=aliases
+        )
+        return [(each["subject"], each.get("aliases")) for each in found]
+
+    assert listed("", aliases=False) == [("other", None), ("real", None)]
+    assert listed("", aliases=True) == [("other", None), ("real", ["nick"])]
+    assert listed("ni", aliases=True) == [("real", ["nick"])]
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [
@@ -383,7 +429,7 @@ def test_a_record_that_cannot_be_read_does_not_keep_the_others_from_being_served
         {"metadata": {"properties": {"\ud800": "x"}}},
         {"metadata": {"tags": {"\ud800": ["x"]}}},
         {"ruleSet": {"enableAt": "\ud800"}},
-        {"ruleSet": {"domainRules": [{"name": "r", "params": {"\ud800": "x"}}]}},
+        {"ruleSet": {"domainRules": [{"name": "r", "type": "CEL", "params": {"\ud800": "x"}}]}},
     ],
 )
 def test_half_a_character_is_refused_wherever_it_stands_in_a_schema(more: dict[str, Any]) -> None:

@@ -60,13 +60,13 @@ def change_tags(twin: Twin, subject: str, version: int | None, document: Any) ->
 
 def test_tags_metadata_and_rules_of_a_version_are_changed_as_the_next_one() -> None:
     twin = Twin()
-    rules = [{"name": "a", "kind": "CONDITION"}, {"name": "b", "kind": "CONDITION"}]
+    rules = [{"name": "a", "type": "CEL", "kind": "CONDITION"}, {"name": "b", "type": "CEL", "kind": "CONDITION"}]
     twin.register("s", record("R", ("f", "int")), ruleSet={"domainRules": rules}, metadata={"properties": {"o": "us"}})
     second = change_tags(twin, "s", None, {"tagsToAdd": [tags("R.f", "PII")], "rulesToRemove": ["a"]})
     assert second["version"] == 2
     assert second["metadata"] == {"properties": {"confluent:version": "2", "o": "us"}}
     assert [each["name"] for each in second["ruleSet"]["domainRules"]] == ["b"]
-    merged = {"domainRules": [{"name": "c", "kind": "CONDITION"}]}
+    merged = {"domainRules": [{"name": "c", "type": "CEL", "kind": "CONDITION"}]}
     third = change_tags(
         twin, "s", 2, {"newVersion": 3, "rulesToMerge": merged, "metadata": {"properties": {"o": "me"}}}
     )

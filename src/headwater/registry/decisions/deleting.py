@@ -7,7 +7,7 @@ from headwater.registry.decisions.settings import require_writable
 from headwater.registry.decisions.steps import Decision
 from headwater.registry.records import Key, Record
 from headwater.registry.state import State, Version, value_of
-from headwater.registry.subjects import DEFAULT_CONTEXT, parse_subject
+from headwater.registry.subjects import DEFAULT_CONTEXT, parse_context, parse_subject
 
 
 def delete_version(state: State, subject: str, version: int | None, *, permanent: bool) -> Decision:
@@ -66,7 +66,7 @@ def _settings_of(state: State, subject: str) -> list[Record]:
 
 def delete_context(state: State, text: str) -> Decision:
     """DELETE /contexts/{context}."""
-    context = parse_subject(text if text.startswith(":") else f":{text}:").context
+    context = parse_context(text)
     if any(parse_subject(subject).context == context for subject in state.subjects):
         raise errors.context_not_empty(text)
     if context == DEFAULT_CONTEXT or context not in state.contexts:

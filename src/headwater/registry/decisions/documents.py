@@ -2,6 +2,7 @@
 is wrong.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,7 +15,11 @@ from headwater.web.messages import HttpError
 TYPES: Final = ("AVRO", "JSON", "PROTOBUF")
 _REFERENCES_MAX: Final = 1000  # also of rules, and of entities with tags
 _TAGS_MAX: Final = 1000  # of one entity
-_RULE_LISTS: Final = ("migrationRules", "domainRules", "encodingRules")
+_MIGRATION: Final = ("UPGRADE", "DOWNGRADE", "UPDOWN")
+_SERIALIZING: Final = ("WRITE", "READ", "WRITEREAD")
+_RULE_MODES: Final = {"migrationRules": _MIGRATION, "domainRules": _SERIALIZING, "encodingRules": _SERIALIZING}
+_RULE_KINDS: Final = ("TRANSFORM", "CONDITION")
+_RULE_NAME: Final = re.compile(r"[^\W\d][\w-]{0,255}")
 _RULE_TEXTS: Final = ("name", "doc", "kind", "mode", "type")
 _RULE_TEXTS_AFTER: Final = ("expr", "onSuccess", "onFailure")
 
@@ -151,16 +156,23 @@ def canonical_rule_set(document: Any) -> dict[str, Any] | None:
     if not isinstance(document, dict):
         raise errors.invalid_rule_set("ruleSet must be a JSON object")
     result: dict[str, Any] = {}
-    for name in _RULE_LISTS:
+    for name, modes in _RULE_MODES.items():
         rules = document.get(name)
         if rules is None or rules == []:
             continue
         if not isinstance(rules, list) or len(rules) > _REFERENCES_MAX:
             raise errors.invalid_rule_set(f"{name} must be a list of rules")
         result[name] = [_canonical_rule(each) for each in rules]
-        names = [each.get("name") for each in result[name]]
-        if len(set(names)) < len(names):
-            raise errors.invalid_rule_set(f"Found rule with duplicate name in {name}")
+        for rule in result[name]:
+            if rule["mode"] not in modes:
+                allowed = ", ".join(modes)
+                raise errors.invalid_rule_set(
+                    f"The rule {rule['name']!r} is one of the {name}: its mode can only be {allowed}"
+                )
+    names = [rule["name"] for name in _RULE_MODES for rule in result.get(name, ())]
+    for each in names:
+        if names.count(each) > 1:
+            raise errors.invalid_rule_set(f"Found rule with duplicate name {each!r}")
     if document.get("enableAt"):
         result["enableAt"] = utf8(str(document["enableAt"]))
     return result or None
@@ -169,11 +181,17 @@ def canonical_rule_set(document: Any) -> dict[str, Any] | None:
 def _canonical_rule(document: Any) -> dict[str, Any]:
     if not isinstance(document, dict) or not isinstance(document.get("name"), str) or not document["name"]:
         raise errors.invalid_rule_set("Rule name must not be empty")
+    if not _RULE_NAME.fullmatch(document["name"]):
+        named = document["name"][:100]
+        raise errors.invalid_rule_set(
+            f"Illegal rule name {named!r}: a letter or _ first, then letters, digits, _ and -, 256 at most"
+        )
+    if not document.get("type"):
+        raise errors.invalid_rule_set(f"The rule {document['name']!r} has no type")
+    given = {**document, "kind": document.get("kind") or "TRANSFORM", "mode": document.get("mode") or "WRITEREAD"}
     try:
-        rule: dict[str, Any] = {name: _text(document[name]) for name in _RULE_TEXTS if document.get(name)}
-        for name in ("kind", "mode"):
-            if name in rule:
-                rule[name] = rule[name].upper()
+        rule: dict[str, Any] = {name: _text(given[name]) for name in _RULE_TEXTS if given.get(name)}
+        rule["kind"], rule["mode"] = rule["kind"].upper(), rule["mode"].upper()
         if document.get("tags"):
             rule["tags"] = sorted({_text(each) for each in document["tags"]})
         if document.get("params"):
@@ -181,6 +199,13 @@ def _canonical_rule(document: Any) -> dict[str, Any]:
         rule |= {name: _text(document[name]) for name in _RULE_TEXTS_AFTER if document.get(name)}
     except (TypeError, AttributeError):
         raise errors.invalid_rule_set(f"The rule {document['name'][:100]!r} is malformed") from None
+    if rule["kind"] not in _RULE_KINDS:
+        raise errors.invalid_rule_set(f"The kind of the rule {rule['name']!r} can only be {', '.join(_RULE_KINDS)}")
+    actions = [rule.get("onSuccess", ""), rule.get("onFailure", "")]
+    if rule["mode"] not in ("WRITEREAD", "UPDOWN") and any("," in each for each in actions):
+        raise errors.invalid_rule_set(
+            f"The rule {rule['name']!r} has several actions, which only WRITEREAD and UPDOWN can have"
+        )
     return {**rule, "disabled": document.get("disabled") is True}
 
 

@@ -5,6 +5,7 @@ from typing import Any, Final, TypeAlias
 
 from headwater.registry import errors
 from headwater.registry.decisions.documents import content_document, schema_document
+from headwater.registry.decisions.settings import alias_of
 from headwater.registry.decisions.steps import Page
 from headwater.registry.state import State, Version
 from headwater.registry.subjects import DEFAULT_CONTEXT, Subject, matches_prefix, parse_subject
@@ -21,7 +22,8 @@ def _all(_subject: str) -> bool:
 
 def parse_version(text: str) -> int | None:
     """None is the latest one."""
-    if text in (LATEST, "-1"):
+    text = text.strip()
+    if text.lower() == LATEST or text == "-1":
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= 10 and 1 <= int(text) <= _VERSION_MAX):
         raise errors.invalid_version(text)
@@ -66,8 +68,13 @@ def one_version(state: State, subject: str, version: int | None, *, deleted: boo
 
 
 def _names(state: State, subject: str) -> list[str]:
+    return [subject] if subject in state.subjects else names_of(state, subject)
+
+
+def names_of(state: State, subject: str) -> list[str]:
+    """Where a subject is looked for: one that has no context in its name, in the others after the default one."""
     parsed = parse_subject(subject)
-    if parsed.context != DEFAULT_CONTEXT or subject in state.subjects:
+    if parsed.context != DEFAULT_CONTEXT:
         return [subject]
     return [subject, *(Subject(context, parsed.name).text for context in state.contexts)]
 
@@ -98,12 +105,9 @@ def id_document(version: Version, subject: str | None, text: str, max_id: int | 
 
 
 def versions_with_id(state: State, id_: int, subject: str | None, *, deleted: bool) -> list[Version]:
-    parsed = parse_subject(subject or "")
-    found = [each for each in state.with_id(parsed.context, id_) if deleted or not each.deleted]
-    if parsed.name:
-        found = [each for each in found if each.subject == parsed.text]
-    if not found:
-        raise errors.schema_not_found()
+    """Every version that has the id, in the context that the subject says; none of them if all are deleted."""
+    context = parse_subject(version_with_id(state, id_, subject).subject).context
+    found = [each for each in state.with_id(context, id_) if deleted or not each.deleted]
     return sorted(found, key=lambda each: each.place)
 
 
@@ -146,18 +150,33 @@ def list_schemas(
     deleted: bool,
     latest_only: bool,
     rule_type: str,
+    aliases: bool = False,
     visible: Visible = _all,
 ) -> list[dict[str, Any]]:
-    """GET /schemas."""
+    """GET /schemas. With `aliases`, subjects whose alias begins so are listed too, and each says what aliases it has."""
     found: list[Version] = []
+    named = _aliases(state, prefix) if aliases else {}
     for subject in sorted(state.subjects):
-        if not matches_prefix(subject, prefix) or not visible(subject):
+        if not (matches_prefix(subject, prefix) or subject in named) or not visible(subject):
             continue
         versions = state.versions(subject, deleted=deleted)
         found += versions[-1:] if latest_only else versions
     if rule_type:
         found = [each for each in found if rule_type in _rule_types(each)]
-    return [schema_document(each) for each in page.of(found)]
+    return [
+        {**schema_document(each), **({"aliases": named[each.subject]} if each.subject in named else {})}
+        for each in page.of(found)
+    ]
+
+
+def _aliases(state: State, prefix: str) -> dict[str, list[str]]:
+    """Of each subject, the aliases of it that begin so."""
+    found: dict[str, list[str]] = {}
+    for subject in sorted(each for each in state.configs if each is not None and matches_prefix(each, prefix)):
+        meant = alias_of(state, subject)
+        if meant != subject:
+            found.setdefault(meant, []).append(subject)
+    return found
 
 
 def _rule_types(version: Version) -> set[str]:

@@ -77,16 +77,14 @@ def config(state: State, rules: Rules, subject: str | None, *, default_to_global
 
 
 def set_config(state: State, subject: str | None, document: Any) -> Decision:
-    """PUT /config[/{subject}]: changes what is given, and removes what is given as null."""
+    """PUT /config[/{subject}]: changes what is given, and removes what is given as null. Answers what is set then."""
     key = settings_key(subject)
     require_writable(state, key)
     given = _config_given(document)
     merged = {**state.configs.get(key, {}), **given}
     value = _ordered({name: each for name, each in merged.items() if each is not None})
     stored = {"subject": key, **value} if key is not None else value
-    answer = {name: each for name, each in given.items() if each is not None}
-    if "compatibilityLevel" in answer:
-        answer = {"compatibility": answer.pop("compatibilityLevel"), **answer}
+    answer = {"compatibility" if name == "compatibilityLevel" else name: each for name, each in value.items()}
     return Decision([Record(Key(records.CONFIG, key), stored)], answer)
 
 
@@ -126,7 +124,7 @@ def delete_config(state: State, rules: Rules, subject: str | None) -> Decision:
     require_writable(state, key)
     if key is not None and key not in state.configs:
         raise errors.subject_not_found(str(subject))
-    before = _ordered(state.configs.get(key) or config_in_scope(state, rules, None))
+    before = _ordered(state.configs[key] if key in state.configs else config_in_scope(state, rules, None))
     return Decision([Record(Key(records.CONFIG, key), None)] if key in state.configs else [], before)
 
 
@@ -213,15 +211,18 @@ def _is_within(subject: str, key: str | None) -> bool:
 
 
 def delete_mode(state: State, rules: Rules, subject: str | None, *, recursive: bool) -> Decision:
-    """DELETE /mode[/{subject}]; `recursive` also takes the subjects of a context."""
+    """DELETE /mode[/{subject}]; `recursive` also takes the subjects of a context, whether or not it has a mode itself.
+    Answers what was set.
+    """
     key = settings_key(subject)
     _require_mutable(rules)
-    if key is not None and key not in state.modes:
+    if key is not None and key not in state.modes and not recursive:
         raise errors.subject_not_found(str(subject))
     concerned = [key] if key in state.modes else []
     if recursive and (key is None or not parse_subject(key).name):
         concerned += [each for each in state.modes if each is not None and each != key and _is_within(each, key)]
-    answer = {"mode": state.modes.get(key, READWRITE)}
+    before = state.modes.get(key, READWRITE if key is None else None)
+    answer = {"mode": before} if before is not None else {}
     return Decision([Record(Key(records.MODE, each), None) for each in concerned], answer)
 
 

@@ -49,7 +49,9 @@ class ProtobufSchema(ParsedSchema):
     def formatted(self, wanted: str) -> str:
         if wanted == "serialized":
             return self.serialized()
-        return self.canonical if wanted == "ignore_extensions" else super().formatted(wanted)
+        if wanted == "ignore_extensions":
+            return print_file(self.file, extensions=False)
+        return super().formatted(wanted)
 
     @property
     def problem(self) -> str:

@@ -23,13 +23,15 @@ from headwater.schemas.protobuf.types import (
 _INT32_MAX: Final = (1 << 31) - 1
 
 
-def print_file(file: File, normalize: bool = False) -> str:
-    return "\n".join(_Printer(normalize).file(file)) + "\n"
+def print_file(file: File, normalize: bool = False, *, extensions: bool = True) -> str:
+    """Without `extensions`: no declarations of any, no ranges for them, and no options that they define."""
+    return "\n".join(_Printer(normalize, extensions).file(file)) + "\n"
 
 
 class _Printer:
-    def __init__(self, normalize: bool) -> None:
+    def __init__(self, normalize: bool, extensions: bool) -> None:
         self._normalize = normalize
+        self._with_extensions = extensions
 
     def file(self, file: File) -> Iterator[str]:
         yield f'edition = "{file.edition}";' if file.syntax == "editions" else f'syntax = "{file.syntax}";'
@@ -40,7 +42,7 @@ class _Printer:
             imports = sorted(file.imports, key=lambda each: each.path) if self._normalize else file.imports
             for each in imports:
                 yield f"import {each.kind + ' ' if each.kind else ''}{escape(each.path.encode())};"
-        if file.options:
+        if self._ordered(file.options):
             yield ""
             yield from self._option_lines(file.options)
         groups = {field.target for field in file.extensions if field.type == "group"}
@@ -57,6 +59,8 @@ class _Printer:
             yield from self._service(service)
 
     def _ordered(self, options: list[Option]) -> list[Option]:
+        if not self._with_extensions:  # Confluent's own say what a tool must know
+            options = [each for each in options if not each.name.startswith("(") or each.name.startswith("(confluent.")]
         return sorted(options, key=lambda each: each.name) if self._normalize else options
 
     def _option_lines(self, options: list[Option]) -> Iterator[str]:
@@ -64,9 +68,8 @@ class _Printer:
             yield f"option {option.name} = {self._value(option.value)};"
 
     def _bracketed(self, options: list[Option]) -> str:
-        if not options:
-            return ""
-        return " [" + ", ".join(f"{each.name} = {self._value(each.value)}" for each in self._ordered(options)) + "]"
+        parts = [f"{each.name} = {self._value(each.value)}" for each in self._ordered(options)]
+        return f" [{', '.join(parts)}]" if parts else ""
 
     def _value(self, value: Value) -> str:
         return escape(value.data) if value.kind == "string" else value.text
@@ -76,7 +79,8 @@ class _Printer:
         groups = {field.target for field in (*message.fields, *message.extensions) if field.type == "group"}
         yield from _indented(self._option_lines(message.options))
         yield from _indented(self._ranges("reserved", message.reserved, FIELD_NUMBER_MAX))
-        yield from _indented(self._ranges("extensions", message.extension_ranges, FIELD_NUMBER_MAX))
+        if self._with_extensions:
+            yield from _indented(self._ranges("extensions", message.extension_ranges, FIELD_NUMBER_MAX))
         fields = sorted(message.fields, key=lambda each: each.number) if self._normalize else message.fields
         printed: set[str] = set()
         for field in fields:
@@ -144,7 +148,7 @@ class _Printer:
             yield f"{keyword} {', '.join(escape(name.encode()) for name in ranges.names)};"
 
     def _extensions(self, extensions: list[Field]) -> Iterator[str]:
-        for extendee in dict.fromkeys(field.extendee for field in extensions):
+        for extendee in dict.fromkeys(field.extendee for field in extensions if self._with_extensions):
             yield ""
             yield f"extend {extendee} {{"
             for field in extensions:
@@ -159,7 +163,7 @@ class _Printer:
             request = f"{'stream ' if method.client_streaming else ''}{method.request}"
             response = f"{'stream ' if method.server_streaming else ''}{method.response}"
             line = f"  rpc {method.name} ({request}) returns ({response})"
-            if method.options:
+            if self._ordered(method.options):
                 yield line + " {"
                 yield from _indented(_indented(self._option_lines(method.options)))
                 yield "  }"
