@@ -594,16 +594,16 @@ def test_a_failure_behind_the_cache_is_that_of_the_record_that_made_the_change(r
     letter, *others = output.records
     assert [(record.key, record.value) for record in others] == [(b"k1", b"good"), (b"k2", b"good")]
     assert output.dropped == {"processing error": 1}
-    assert (letter.topic, letter.key, letter.value) == ("app-dead-letters", None, None)
+    assert (letter.topic, letter.key, letter.value) == ("app-dead-letters", b"k0", b"bad")
     at = {name.removeprefix("__streams.errors."): value for name, value in letter.headers}
     assert (at["topic"], at["partition"], at["offset"], at["message"]) == (b"in", b"0", b"0", b"bad")
     read = read_letter(0, 0, letter.timestamp, letter.key, letter.value, letter.headers)
-    assert not read.can_be_replayed
-    with pytest.raises(StreamsError, match=r"failing of task 0_0, with a change that the record at in-0 offset 0 has"):
+    assert read.can_be_replayed
+    with pytest.raises(StreamsError, match=r"failing of task 0_0, with the record at in-0 offset 0, held back"):
         give_all(task_of(bad_rows(), room=room), "bad", "good", "good")
 
 
-def test_a_function_for_failures_gets_no_record_that_is_not_at_fault() -> None:
+def test_a_function_for_failures_gets_the_record_that_is_at_fault() -> None:
     failures: list[Failure] = []
 
     def decide(failure: Failure) -> Verdict:
@@ -612,7 +612,17 @@ def test_a_function_for_failures_gets_no_record_that_is_not_at_fault() -> None:
 
     task = task_of(bad_rows(on_error=ErrorPolicy(processing=decide)), room=150)
     give_all(task, "bad", "good", "good")
-    assert [(failure.record, failure.metadata) for failure in failures] == [(None, RecordMetadata("in", 0, 0))]
+    (failure,) = failures
+    assert failure.record == InputRecord("in", 0, 0, 0, b"k0", b"bad")
+    assert (failure.metadata, failure.held_back) == (RecordMetadata("in", 0, 0), True)
+
+
+def test_records_are_kept_with_their_changes_only_where_a_failure_may_be_survived() -> None:
+    for policy, kept in (("fail", [None]), ("skip", [InputRecord("in", 0, 7, 7, b"a", b"1")])):
+        task = task_of(bad_rows(on_error=policy))
+        give(task, "a", "1", 7)
+        (cache,) = task.caches
+        assert [change.context.record for change in cache._changes.values()] == kept  # type: ignore[union-attr]
 
 
 def test_a_change_of_a_punctuator_comes_from_no_record_though_one_makes_it_go_on() -> None:
@@ -656,7 +666,7 @@ def test_a_change_that_cannot_be_read_is_told_with_its_store() -> None:
     reduced.to_stream().to("out")
     task = task_of(app)
     give(task, "a", "bad", 3)
-    with pytest.raises(StreamsError, match=r"rows of task 0_0, with a change that the record at in-0 offset 3 has"):
+    with pytest.raises(StreamsError, match=r"rows of task 0_0, with the record at in-0 offset 3, held back"):
         task.flush_cache()
 
 

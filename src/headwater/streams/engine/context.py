@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from headwater.base.errors import UserError
 from headwater.streams.engine.processor import Cancellable, Forward, TimeKind
-from headwater.streams.engine.record import Record, RecordMetadata
+from headwater.streams.engine.record import Origin, Record, RecordMetadata
 
 if TYPE_CHECKING:
     from headwater.streams.engine.task import Task
@@ -60,12 +60,12 @@ class NodeContext:
     def emit_interval_ms(self) -> int:
         return self._task.settings.emit_interval_ms
 
-    def forward_as(self, record: Record, metadata: RecordMetadata | None) -> None:
-        before = self._task.pretend(metadata)
-        try:
-            self.forward(record)
-        finally:
-            self._task.pretend(before)
+    @property
+    def origin(self) -> Origin:
+        return self._task.origin
+
+    def resume(self, record: Record, origin: Origin, step: Forward | None = None) -> None:
+        self._task.resume(self.node_name, record, origin, step or self.forward)
 
     def forward(self, record: Record, child: str | None = None) -> None:
         if child is None:

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Final, Literal
 
 from headwater.base.errors import UserError
-from headwater.streams.engine.record import Headers, InputRecord, OutputRecord, RecordMetadata
+from headwater.streams.engine.record import Headers, InputRecord, Origin, OutputRecord, RecordMetadata
 
 Stage = Literal["deserialization", "processing", "production"]
 Verdict = Literal["fail", "skip", "dead_letter"]
@@ -21,8 +21,11 @@ VERDICTS: Final = ("fail", "skip", "dead_letter")
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What went wrong, where, and with which record; in a punctuator there is none. Behind the record cache there is
-    none either, as the record is not kept with the change: `metadata` says which one has made it.
+    """What went wrong, where, and with which record; in a punctuator there is none.
+
+    What the record led to may have been held back, by the record cache, `suppress` or a join with a grace, and have gone
+    on because of another one. Then `metadata` says which record it was, and `record` is None if it is not in memory any
+    more: after a restart, or behind a join.
     """
 
     stage: Stage
@@ -32,6 +35,7 @@ class Failure:
     node: str
     task_id: str
     metadata: RecordMetadata | None = None  # where the record was read
+    held_back: bool = False
 
 
 class ClusterFailure(Exception):
@@ -66,6 +70,11 @@ class ErrorPolicy:
                 )
 
     @property
+    def only_fails(self) -> bool:
+        """Whether no record is left out while records are processed: nobody asks for one that has failed later."""
+        return self.processing == "fail" and self.production == "fail"
+
+    @property
     def writes_dead_letters(self) -> bool:
         """Surely, or perhaps, where a function decides and a topic is named."""
         stages = (self.deserialization, self.processing, self.production)
@@ -86,8 +95,8 @@ class StreamsError(UserError):
         self.failure = failure
         at = failure.metadata
         where = "a punctuator" if at is None else f"the record at {at.topic}-{at.partition} offset {at.offset}"
-        if failure.record is None and at is not None:
-            where = f"a change that {where} has made, from the record cache"
+        if failure.held_back:
+            where += ", held back until now"
         line = own_line(failure.error.__traceback__)
         why = f"{type(failure.error).__name__}: {failure.error}" + (f", at {line}" if line else "")
         super().__init__(
@@ -123,12 +132,14 @@ class FailureHandler:
         raw: InputRecord | None,
         timestamp: int,
         node: str,
-        metadata: RecordMetadata | None = None,
+        held_back: Origin | None = None,
     ) -> Failure:
-        """`metadata`: where there is no record."""
-        if raw is not None:
-            metadata = RecordMetadata(raw.topic, raw.partition, raw.offset)
-        return Failure(stage, error, raw, timestamp, node, self._task_id, metadata)
+        """`held_back`: where what has failed comes from, if not from `raw`, the record that is being processed."""
+        if held_back is not None:
+            metadata, raw = held_back
+        else:
+            metadata = None if raw is None else RecordMetadata(raw.topic, raw.partition, raw.offset)
+        return Failure(stage, error, raw, timestamp, node, self._task_id, metadata, held_back is not None)
 
     def handle(self, failure: Failure) -> None:
         """Returns if the application goes on without the record."""
@@ -171,8 +182,8 @@ def dead_letter_topic(policy: ErrorPolicy, application_id: str) -> str:
 
 
 def dead_letter(topic: str, failure: Failure) -> OutputRecord:
-    """The record as it was read, with its own timestamp, and in headers why it is here. Of a change from the record
-    cache only the headers say which record it was.
+    """The record as it was read, with its own timestamp, and in headers why it is here. If it is not in memory any more
+    (see `Failure`), only the headers say which record it was.
     """
     import traceback
 

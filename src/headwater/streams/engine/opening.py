@@ -5,7 +5,7 @@ top.
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from headwater.streams.engine.failures import ClusterFailure, StreamsError
-from headwater.streams.engine.record import OutputRecord
+from headwater.streams.engine.record import Origin, OutputRecord
 from headwater.streams.engine.suppress_buffer import SuppressBuffer
 from headwater.streams.engine.typed_stores import (
     ExpiringTableStore,
@@ -48,7 +48,8 @@ def open_bytes(plan: StorePlan, task: "Task", state: TaskState) -> AnyStore:
     def tell(key: bytes, change: CachedChange) -> None:
         if cache.on_change is not None and change.value is None and change.old is None:
             return  # it came and went, and nobody was told of it
-        outside = task.leave_record(change.context.timestamp)
+        made_by = change.context
+        outside = task.leave_record(Origin(made_by.metadata, made_by.record), made_by.timestamp)
         try:
             store.log(key, change.value)
             if cache.on_change is not None:

@@ -7,7 +7,7 @@ A task makes each processor, gives it its `context` and `forward`, calls `init` 
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal, Protocol
 
-from headwater.streams.engine.record import Record, RecordMetadata
+from headwater.streams.engine.record import Origin, Record, RecordMetadata
 
 Forward = Callable[[Record], None]
 Supplier = Callable[[], "Processor"]
@@ -52,8 +52,14 @@ class Context(Protocol):
     def emit_interval_ms(self) -> int:
         """How often, by wall-clock time, results that wait for stream time may go out."""
 
-    def forward_as(self, record: Record, metadata: RecordMetadata | None) -> None:
-        """To all children, as coming from another record than the one that is being processed."""
+    @property
+    def origin(self) -> Origin:
+        """Of what is held back now, and goes on later by `resume`."""
+
+    def resume(self, record: Record, origin: Origin, step: "Forward | None" = None) -> None:
+        """`step(record)`, or to all children, as coming from another record than the one that is being processed: that
+        one has its metadata, and is what has failed if something fails.
+        """
 
     def forward(self, record: Record, child: str | None = None) -> None:
         """To all children, or to the one with this name."""

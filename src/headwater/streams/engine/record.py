@@ -103,3 +103,12 @@ class RecordMetadata(NamedTuple):
     topic: str
     partition: int
     offset: int
+
+
+class Origin(NamedTuple):
+    """The record that led to what was held back (in the record cache, by `suppress`, by a join with a grace): where it
+    was read, None if a punctuator did it, and itself, if it is in memory still and somebody may ask for it.
+    """
+
+    metadata: RecordMetadata | None
+    record: InputRecord | None = None

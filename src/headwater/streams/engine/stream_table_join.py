@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from headwater.base.errors import UserError
 from headwater.streams.engine.processor import Context, Processor
-from headwater.streams.engine.record import Record, RecordMetadata
-from headwater.streams.engine.suppress_buffer import Buffered, decode_buffered, encode_buffered
+from headwater.streams.engine.record import Origin, Record, RecordMetadata
+from headwater.streams.engine.suppress_buffer import NOWHERE, Buffered, decode_buffered, encode_buffered
 from headwater.streams.engine.table import ValueGetter
 from headwater.streams.serdes.port import Serde
 
@@ -64,12 +64,12 @@ class StreamTableJoin(Processor):
             return
         self._stream_time = max(self._stream_time, record.timestamp)  # of what was put into the buffer
         self._number = (self._number + 1) & 0x7FFFFFFF
-        self._buffer.put((record.timestamp, key, self._number), (record, self.context.record_metadata))
+        self._buffer.put((record.timestamp, key, self._number), (record, self.context.origin.metadata))
         limit = self._stream_time - self._grace_ms
-        for place, (waiting, _) in self._buffer.all():
+        for place, (waiting, metadata) in self._buffer.all():
             if place[0] > limit:
                 break
-            self._join(waiting.with_key(place[1]))
+            self.context.resume(waiting.with_key(place[1]), Origin(metadata), self._join)
             self._buffer.put(place, None)
 
     def _load(self) -> None:
@@ -118,10 +118,9 @@ class BufferValueSerde:
     def serialize(self, value: tuple[Record, RecordMetadata | None]) -> bytes:
         record, metadata = value
         raw = self._value.serialize(record.value)
-        origin = metadata or RecordMetadata("", -1, -1)
-        return encode_buffered(0, Buffered(origin, record.timestamp, record.headers, None, None, raw))
+        return encode_buffered(0, Buffered(metadata or NOWHERE, record.timestamp, record.headers, None, None, raw))
 
     def deserialize(self, data: bytes) -> tuple[Record, RecordMetadata | None]:
         _, row = decode_buffered(data)
         value = None if row.new is None else self._value.deserialize(row.new)
-        return Record(None, value, row.timestamp, row.headers), row.metadata
+        return Record(None, value, row.timestamp, row.headers), None if row.metadata == NOWHERE else row.metadata

@@ -93,7 +93,7 @@ class TableSuppressProcessor(Processor):
         if record.timestamp > self.observed_stream_time:
             self.observed_stream_time = record.timestamp
         time = record.key.end if limits.until_window_closes else record.timestamp
-        buffer.put(time, record, self.context.record_metadata)
+        buffer.put(time, record, self.context.origin)
         expiry = self.observed_stream_time - limits.wait_ms
         self._evict(buffer, lambda: buffer.min_time is not None and buffer.min_time <= expiry)
         if self._over_capacity():
@@ -113,6 +113,6 @@ class TableSuppressProcessor(Processor):
 
     def _evict(self, buffer: SuppressBuffer, wanted: Callable[[], bool]) -> None:
         while wanted():
-            record, metadata = buffer.pop()
+            record, origin = buffer.pop()
             if record.value.new is not None or not self._suppression.until_window_closes:
-                self.context.forward_as(record, metadata)
+                self.context.resume(record, origin)

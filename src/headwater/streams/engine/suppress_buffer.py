@@ -15,13 +15,14 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
-from headwater.streams.engine.record import Change, Headers, Record, RecordMetadata
+from headwater.streams.engine.record import Change, Headers, InputRecord, Origin, Record, RecordMetadata
 from headwater.streams.serdes.port import Serde
 from headwater.streams.stores.port import KeyValueStore
 
 _ORIGIN: Final = Struct(">qqi")
 _INT: Final = Struct(">i")
 _LONG: Final = Struct(">q")
+NOWHERE: Final = RecordMetadata("", -1, -1)  # of what a punctuator has made
 
 
 class Buffered(NamedTuple):
@@ -33,6 +34,7 @@ class Buffered(NamedTuple):
     prior: bytes | None
     old: bytes | None
     new: bytes | None
+    record: InputRecord | None = None  # that the change came from, in memory only
 
     @property
     def size(self) -> int:
@@ -87,15 +89,16 @@ class SuppressBuffer:
         self._load()
         return self._order[0][0] if self._order else None
 
-    def put(self, time: int, record: Record, metadata: RecordMetadata | None) -> None:
+    def put(self, time: int, record: Record, made_by: Origin) -> None:
         self._load()
         key = self._key.serialize(record.key)
         change = record.value
         old = None if change.old is None else self._value.serialize(change.old)
         new = None if change.new is None else self._value.serialize(change.new)
         found = self._rows.get(key)
-        origin = metadata or RecordMetadata("", -1, -1)
-        row = Buffered(origin, record.timestamp, record.headers, old if found is None else found[1].prior, old, new)
+        prior = old if found is None else found[1].prior
+        at = made_by.metadata or NOWHERE
+        row = Buffered(at, record.timestamp, record.headers, prior, old, new, made_by.record)
         if found is None:
             insort(self._order, (time, key))
         else:
@@ -105,7 +108,7 @@ class SuppressBuffer:
         self.size_bytes += 8 + len(key) + row.size
         self._dirty[key] = None
 
-    def pop(self) -> tuple[Record, RecordMetadata]:
+    def pop(self) -> tuple[Record, Origin]:
         """The change with the lowest time."""
         self._load()
         _, raw_key = self._order.pop(0)
@@ -113,7 +116,8 @@ class SuppressBuffer:
         self.size_bytes -= 8 + len(raw_key) + row.size
         self._dirty[raw_key] = None
         change = Change(self._read(row.new), self._read(row.old))
-        return Record(self._key.deserialize(raw_key), change, row.timestamp, row.headers), row.metadata
+        origin = Origin(None if row.metadata == NOWHERE else row.metadata, row.record)
+        return Record(self._key.deserialize(raw_key), change, row.timestamp, row.headers), origin
 
     def prior_value(self, key: Any) -> tuple[bool, Any]:
         """Whether the key is buffered, and what the table had before."""

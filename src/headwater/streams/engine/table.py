@@ -130,7 +130,7 @@ def forwards_when_flushed(
     def forward(raw_key: bytes, change: CachedChange) -> None:
         key, new, old, timestamp = store.flushed(raw_key, change)
         record = Record(key_of(*key), Change(new, old if send_old_values else None), timestamp, change.context.headers)
-        context.forward_as(record, change.context.metadata)
+        context.forward(record)
 
     cache.on_change = forward
     return True

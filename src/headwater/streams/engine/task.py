@@ -27,7 +27,15 @@ from headwater.streams.engine.operator_times import OperatorTimes
 from headwater.streams.engine.partition_group import Decode, PartitionGroup, PartitionQueue
 from headwater.streams.engine.processor import Cancellable, Forward, Processor, TimeKind, fan_out
 from headwater.streams.engine.punctuation import PunctuationQueue, Schedule
-from headwater.streams.engine.record import NO_HEADERS, Headers, InputRecord, OutputRecord, Record, RecordMetadata
+from headwater.streams.engine.record import (
+    NO_HEADERS,
+    Headers,
+    InputRecord,
+    Origin,
+    OutputRecord,
+    Record,
+    RecordMetadata,
+)
 from headwater.streams.engine.record_caches import flush_all, in_order_of_nodes
 from headwater.streams.engine.runs import RUN, Runs
 from headwater.streams.engine.sink import Sink
@@ -65,7 +73,8 @@ class Task:
         self.task_id = f"{plan.number}_{partition}"
         self.stream_time_ms = -1
         self.wall_clock_ms = now_ms
-        self._pretended: RecordMetadata | None = None  # of a record that was held back and goes on now
+        self._held_back: Origin | None = None  # of what goes on now, if it was held back
+        self._keeps_records = not settings.errors.only_fails  # with what is held back
         self.commit_requested = False
         self.global_stores = global_stores or {}
         self.group = PartitionGroup()
@@ -371,35 +380,53 @@ class Task:
     @property
     def record_metadata(self) -> RecordMetadata | None:
         """Where the record came from that is being processed; None in a punctuator."""
-        if self._pretended is not None:
-            return self._pretended
+        if self._held_back is not None:
+            return self._held_back.metadata
         raw = self._current
         return None if raw is None else RecordMetadata(raw.topic, raw.partition, raw.offset)
 
-    def pretend(self, metadata: RecordMetadata | None) -> RecordMetadata | None:
-        """What is forwarded now comes from there; gives what was pretended before."""
-        before, self._pretended = self._pretended, metadata
-        return before
+    @property
+    def origin(self) -> Origin:
+        """Of what is held back now. The record itself only where a failure may be survived: else nobody asks for it."""
+        if self._held_back is not None:
+            return self._held_back
+        raw = self._current
+        return Origin(self.record_metadata, raw if self._keeps_records else None)
 
     def change_context(self) -> ChangeContext:
         """Of a change that a cached store tells later."""
-        return ChangeContext(self.record_timestamp, self.record_headers, self.record_metadata)
+        return ChangeContext(self.record_timestamp, self.record_headers, *self.origin)
 
-    def leave_record(self, timestamp: int) -> tuple[int, InputRecord | None]:
-        """A change leaves the record cache, made at that time. The record that is being processed, if there is one, has
-        nothing to do with it. Gives what to return to.
+    def resume(self, node: str, record: Record, origin: Origin, step: Forward) -> None:
+        """`step(record)` with what a node has held back. The record that is being processed has nothing to do with it:
+        what fails is a failure of the one that it came from, as in Kafka Streams, whose buffers keep that record's
+        context.
         """
-        outside = self.record_timestamp, self._current
-        self.record_timestamp, self._current = timestamp, None
+        outside = self.leave_record(origin, record.timestamp)
+        try:
+            step(record)
+        except (StreamsError, ClusterFailure):
+            raise
+        except Exception as error:  # noqa: BLE001 - the user's code may raise anything; the policy decides
+            at = innermost_node(error, self.nodes) or node
+            self._failures.handle(self._failures.of("processing", error, None, record.timestamp, at, origin))
+        finally:
+            self.return_to_record(*outside)
+
+    def leave_record(self, origin: Origin, timestamp: int) -> tuple[Origin | None, int]:
+        """What was held back goes on, of that time. Gives what to return to."""
+        outside = self._held_back, self.record_timestamp
+        self._held_back, self.record_timestamp = origin, timestamp
         return outside
 
-    def return_to_record(self, timestamp: int, current: InputRecord | None) -> None:
-        self.record_timestamp, self._current = timestamp, current
+    def return_to_record(self, origin: Origin | None, timestamp: int) -> None:
+        self._held_back, self.record_timestamp = origin, timestamp
 
     def change_failed(self, store: str, made_by: ChangeContext, error: Exception) -> StreamsError:
         """A change from the record cache of a store, told with the record that made it."""
         node = innermost_node(error, self.nodes) or store
-        return StreamsError(self._failures.of("processing", error, None, made_by.timestamp, node, made_by.metadata))
+        origin = Origin(made_by.metadata, made_by.record)
+        return StreamsError(self._failures.of("processing", error, None, made_by.timestamp, node, origin))
 
     def begin_columns(self) -> None:
         """What nodes have made so far comes before columns that are added from now on."""
@@ -495,19 +522,19 @@ class Task:
                 raise
             except Exception as error:  # noqa: BLE001 - the user's code may raise anything; the policy decides
                 self._failures.handle(
-                    self._failures.of("processing", error, self._current, record.timestamp, name, self.record_metadata)
+                    self._failures.of("processing", error, self._current, record.timestamp, name, self._held_back)
                 )
 
         return guarded
 
     def _production_failed(self, error: Exception, node: str) -> None:
         self._failures.handle(
-            self._failures.of("production", error, self._current, self.record_timestamp, node, self.record_metadata)
+            self._failures.of("production", error, self._current, self.record_timestamp, node, self._held_back)
         )
 
     def drop_late(self, node: str, by_ms: int, reason: str = "late") -> None:
         self.drop(reason)
-        if self._late is not None and self._current is not None and self._pretended is None:
+        if self._late is not None and self._current is not None and self._held_back is None:
             self._late.add(node, by_ms)
 
     def drop(self, reason: str, count: int = 1) -> None:

@@ -31,6 +31,7 @@ class ChangeContext(NamedTuple):
     timestamp: int
     headers: tuple[tuple[str, bytes | None], ...]
     metadata: Any  # `engine.record.RecordMetadata`, or None in a punctuator
+    record: Any = None  # the record itself as it was read, where its dead letter may be asked for; takes no room here
 
     @property
     def size_bytes(self) -> int:
