@@ -4,7 +4,8 @@ needed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 from headwater.sql.language import types
@@ -67,16 +68,64 @@ def sql_type(given: pa.DataType) -> Type:
     return types.STRING
 
 
+def to_arrow(given: Type) -> Callable[[Any], Any] | None:
+    """How values of a type are brought into what `arrow_type` of it takes; None: they are that already."""
+    if isinstance(given, ArrayType):
+        item = to_arrow(given.item)
+        return None if item is None else lambda value: None if value is None else [item(each) for each in value]
+    if isinstance(given, MapType):
+        return _map_to_pairs(to_arrow(given.key) or _as_it_is, to_arrow(given.value) or _as_it_is)
+    if isinstance(given, StructType):
+        return _struct_with({name: change for name, each in given.fields if (change := to_arrow(each)) is not None})
+    if isinstance(given, DecimalType) and given.precision > 76:
+        return lambda value: None if value is None else str(value)
+    return None
+
+
+def from_arrow(given: Type) -> Callable[[Any], Any] | None:
+    """Back, from what Arrow gives as objects of Python."""
+    if isinstance(given, ArrayType):
+        item = from_arrow(given.item)
+        return None if item is None else lambda value: None if value is None else [item(each) for each in value]
+    if isinstance(given, MapType):
+        return _pairs_to_map(from_arrow(given.key) or _as_it_is, from_arrow(given.value) or _as_it_is)
+    if isinstance(given, StructType):
+        return _struct_with({name: change for name, each in given.fields if (change := from_arrow(each)) is not None})
+    if isinstance(given, DecimalType) and given.precision > 76:
+        return lambda value: Decimal(value) if isinstance(value, str) else value
+    return None
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _map_to_pairs(key: Callable[[Any], Any], item: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else [(key(name), item(each)) for name, each in value.items()]
+
+
+def _pairs_to_map(key: Callable[[Any], Any], item: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: {key(name): item(each) for name, each in value} if isinstance(value, list) else value
+
+
+def _struct_with(changes: dict[str, Callable[[Any], Any]]) -> Callable[[Any], Any] | None:
+    if not changes:
+        return None
+
+    def change(value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return {name: changes[name](each) if name in changes else each for name, each in value.items()}
+
+    return change
+
+
 def table_of(columns: Sequence[tuple[str, Type]], rows: Sequence[Sequence[Any]]) -> pa.Table:
     import pyarrow as pa
 
     arrays = []
     for place, (_, given) in enumerate(columns):
-        wanted = arrow_type(given)
-        values: Any = [row[place] for row in rows]
-        if isinstance(given, MapType):
-            values = [None if each is None else list(each.items()) for each in values]
-        elif isinstance(given, DecimalType) and given.precision > 76:
-            values = [None if each is None else str(each) for each in values]
-        arrays.append(pa.array(values, wanted))
+        change = to_arrow(given)
+        values = [row[place] if change is None else change(row[place]) for row in rows]
+        arrays.append(pa.array(values, arrow_type(given)))
     return pa.table(arrays, names=[name for name, _ in columns])

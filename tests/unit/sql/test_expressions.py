@@ -5,7 +5,7 @@
 import json
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from headwater.sql.expressions import budget, generated
+from headwater.sql.expressions.column_calls import Failed
 from headwater.sql.expressions.column_scope import Scope
 from headwater.sql.expressions.compiling import Compiler
 from headwater.sql.expressions.values import EvaluationError, java_double, java_time
@@ -132,6 +133,53 @@ def test_an_expression_that_is_written_out_gives_what_its_functions_give(line: s
     assert condition(None) is False
 
 
+@pytest.mark.parametrize("line", LINES)
+def test_an_expression_gives_the_same_when_all_its_calls_are_made_by_column(
+    line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if all functions took whole columns: values, errors and their order are those of one row after the other."""
+    text, rest = parts_of(line)
+    if rest.startswith("refused") or any(each in text for each in _DIFFERENT):
+        return
+    in_one_call, calls = generated.call, []
+
+    def waiting(function: Callable[..., Any], arguments: Any, *, nulls: bool, whole: Any = None) -> generated.Code:
+        def whole_of(rows: Sequence[tuple[Any, ...]]) -> list[Any]:
+            calls.append(len(rows))
+            return [_or_failed(function, row) for row in rows]
+
+        return in_one_call(function, arguments, nulls=nulls, whole=whole or whole_of)
+
+    monkeypatch.setattr(generated, "call", waiting)
+    written = compiled(text).written
+    for by_row, by_column in (
+        (generated.select_of([("c", written)], _note_to(one := [])), generated.select_by_column([("c", written)])),
+        (generated.filter_of(written, "c", _note_to(one)), generated.filter_by_column(written, "c")),
+    ):
+        if by_column is None:
+            return
+        assert by_row is not None
+        one.clear()
+        calls.clear()
+        many: list[Any] = []
+        expected = [by_row(None if row is None else list(row)) for row in (*_ROWS, None)]
+        found = by_column.run([None if row is None else list(row) for row in (*_ROWS, None)], _note_to(many))
+        assert repr(found) == repr(expected)
+        assert many == one
+        assert len(calls) <= len(by_column.calls)
+
+
+def _or_failed(function: Callable[..., Any], given: tuple[Any, ...]) -> Any:
+    try:
+        return function(*given)
+    except Exception as error:  # noqa: BLE001
+        return Failed(error)
+
+
+def _note_to(seen: list[Any]) -> Callable[[str, BaseException], None]:
+    return lambda what, error: seen.append((what, type(error), str(error)))
+
+
 _DIFFERENT = ("RANDOM(", "UUID(", "UNIX_", "NOW(", "CURRENT")
 
 
@@ -145,7 +193,9 @@ _DIFFERENT = ("RANDOM(", "UUID(", "UNIX_", "NOW(", "CURRENT")
         ("L IN (1, 2, 3)", True),
         ("CAST(I AS DOUBLE) * D", True),
         ("UCASE(S)", True),
-        ("DEC + 1", False),
+        ("DEC + 1", True),
+        ("T->X", True),
+        ("A[1] IS DISTINCT FROM I", True),
         ("TRANSFORM(A, x => x + 1)", False),
     ],
 )

@@ -3,14 +3,24 @@ the log.
 """
 
 import json
+from typing import Any
+from unittest import mock
 
 import pytest
 
+from headwater.sql.expressions import budget
+from headwater.sql.expressions.values import EvaluationError
+from headwater.sql.functions import scope
 from headwater.sql.functions.python_functions import Policy
+from headwater.sql.functions.registry import ScalarFunction
+from headwater.sql.language import tree
 from headwater.sql.language.errors import SqlError
 from headwater.sql.plan.session import Session
-from headwater.sql.server import answers
+from headwater.sql.server import answers, pull
 from headwater.sql.server.engine import Engine
+from headwater.streams.engine.columns import Chunk
+from headwater.streams.engine.task import Task
+from headwater.streams.stores.memory import MemoryState
 
 _CODE = "CREATE FUNCTION f AS 'def f(x: int) -> int: return x + 1';"
 _MODULE = "CREATE FUNCTION mean USING 'statistics:no_such_thing';"
@@ -63,3 +73,144 @@ def test_an_allowed_module_does_not_allow_what_it_imports(way: str) -> None:
     with pytest.raises(SqlError, match="is defined elsewhere"):
         session.run(f"CREATE FUNCTION taken USING 'unit.sql.test_python_functions:{way}';")
     assert session.catalog.functions == {}
+
+
+_ON_COLUMNS = """
+CREATE FUNCTION inverse AS $$
+import pyarrow as pa, pyarrow.compute as pc
+from typing import Annotated
+calls = []
+def inverse(x: Annotated[pa.Array, "BIGINT"]) -> Annotated[pa.Array, "BIGINT"]:
+    calls.append(x.to_pylist())
+    return pc.divide(100, x)
+inverse.calls = calls
+$$;
+CREATE STREAM s (id INT KEY, a BIGINT, b BIGINT) WITH (kafka_topic='s', value_format='JSON');
+"""
+
+
+def _run(select: str, rows: list[tuple[int | None, int]]) -> tuple[list[Any], list[Any], list[Any]]:
+    """What a query gives for a run of rows, the columns that the function was called with, and what was told."""
+    session = Session(functions_allowed=Policy(source=True))
+    session.run(f"{_ON_COLUMNS} CREATE STREAM t AS SELECT id, {select};")
+    (query,) = session.queries.values()
+    (plan,) = query.app.topology().sub_topologies()
+    task = Task(plan, 0, query.app.settings(partition_count=lambda _: 1), MemoryState())
+    values = [json.dumps({"A": a, "B": b}).encode() for a, b in rows]
+    count = len(rows)
+    task.add_columns(Chunk("s", 0, list(range(count)), [0] * count, [b"\0\0\0\1"] * count, values))  # type: ignore[arg-type]
+    while task.process_next(100):
+        pass
+    found = [json.loads(each.value or b"") for piece in task.collect().columns for each in piece.records()]
+    function = session.catalog.functions["INVERSE"]
+    assert isinstance(function, ScalarFunction)
+    return found, _calls_of(function), query.errors.seen
+
+
+def _calls_of(function: ScalarFunction) -> list[Any]:
+    (overload,) = function.overloads
+    calls = overload.whole.__self__._call.calls  # type: ignore[union-attr]
+    found = list(calls)
+    calls.clear()
+    return found
+
+
+def test_a_function_on_columns_is_called_once_for_a_run_of_records() -> None:
+    found, calls, told = _run("inverse(a) AS x FROM s", [(1, 1), (None, 1), (20, 1)])
+    assert [each["X"] for each in found] == [100, None, 5]
+    assert calls == [[1, 20]]
+    assert not told
+
+
+def test_of_a_column_that_fails_only_the_rows_that_fail_alone_are_null_and_told() -> None:
+    found, calls, told = _run("inverse(a) AS x FROM s", [(1, 1), (2, 1), (0, 1), (4, 1)])
+    assert [each["X"] for each in found] == [100, 50, None, 25]
+    assert calls == [[1, 2, 0, 4], [1, 2], [0, 4], [0], [4]]
+    assert told == [("X", "divide by zero")]
+
+
+def test_a_function_on_columns_gets_the_rows_whose_branch_is_taken() -> None:
+    select = "CASE WHEN a = 0 THEN 7 WHEN inverse(a) > 50 THEN inverse(b) ELSE inverse(inverse(a)) END AS x FROM s"
+    found, calls, told = _run(select, [(0, 0), (1, 4), (20, 0), (1, 5)])
+    assert [each["X"] for each in found] == [7, 25, 20, 20]
+    assert calls == [[1, 20, 1], [4, 5], [20], [5]]
+    assert not told
+
+
+def test_where_and_select_call_a_function_once_each() -> None:
+    found, calls, _ = _run("inverse(b) AS x FROM s WHERE inverse(a) > 20", [(1, 1), (50, 2), (2, 4)])
+    assert [each["X"] for each in found] == [100, 25]
+    assert calls == [[1, 50, 2], [1, 4]]
+
+
+def test_what_a_row_may_cost_is_counted_for_each_row_while_others_wait() -> None:
+    series = "TRANSFORM(GENERATE_SERIES(1, CAST(b AS INT)), x => x)"
+    select = f"ARRAY_LENGTH({series}) + inverse(a) + ARRAY_LENGTH({series}) AS x FROM s"
+    with mock.patch.object(budget, "STEPS_MAX", 100):
+        found, calls, told = _run(select, [(1, 20), (2, 30), (4, 10)])
+    assert [each["X"] for each in found] == [140, None, 45]
+    assert calls == [[1, 2, 4]]
+    assert len(told) == 1
+
+
+def test_a_pull_query_calls_a_function_on_columns_once() -> None:
+    session = Session(functions_allowed=Policy(source=True))
+    session.run(_ON_COLUMNS)
+    table = "CREATE TABLE t (id INT PRIMARY KEY, a BIGINT, b BIGINT) WITH (kafka_topic='t', value_format='JSON');"
+    session.run(table)
+    text = "SELECT id, inverse(b) AS x FROM t WHERE inverse(a) > 20 ORDER BY inverse(b) DESC LIMIT 2;"
+    sums = "SELECT SUM(inverse(a)) AS n FROM t GROUP BY inverse(b) HAVING inverse(SUM(inverse(a))) < 2;"
+    rows = [[a, b, 0, 0, 0, key] for key, (a, b) in enumerate([(1, 10), (50, 1), (2, 4), (4, 5)])]
+    function = session.catalog.functions["INVERSE"]
+    assert isinstance(function, ScalarFunction)
+    with scope.using(session.catalog.functions, {}):
+        for query, expected, calls in (
+            (text, [[2, 25], [3, 20]], [[1, 50, 2, 4], [10, 4, 5], [4, 5]]),
+            (sums, [[100]], [[10, 1, 4, 5], [1, 50, 2, 4], [100, 2, 50, 25]]),
+        ):
+            (statement,) = session.parse(query)
+            assert isinstance(statement, tree.Select)
+            plan = pull.plan(statement.query, session.catalog.find("T"), "T")
+            assert plan.answer(rows) == expected
+            assert _calls_of(function) == calls
+
+
+def test_a_function_on_columns_takes_and_gives_maps() -> None:
+    session = Session(functions_allowed=Policy(source=True))
+    session.run(
+        """CREATE FUNCTION same AS $$
+import pyarrow as pa
+from typing import Annotated
+def same(x: Annotated[pa.Array, "ARRAY<MAP<STRING, INT>>"]) -> Annotated[pa.Array, "ARRAY<MAP<STRING, INT>>"]:
+    return x
+$$;"""
+    )
+    function = session.catalog.functions["SAME"]
+    assert isinstance(function, ScalarFunction)
+    (overload,) = function.overloads
+    assert overload.call([{"a": 1}, None, {}]) == [{"a": 1}, None, {}]
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("def f(x: Annotated[pa.Array, 'INT']) -> Annotated[pa.Array, 'INT']: return [1]", "gives list, and no array"),
+        ("def f(x: Annotated[pa.Array, 'INT']) -> Annotated[pa.Array, 'INT']: return x[:0]", "gives 0 rows for one"),
+    ],
+)
+def test_what_is_no_column_of_its_rows_is_told(code: str, message: str) -> None:
+    session = Session(functions_allowed=Policy(source=True))
+    session.run(f"CREATE FUNCTION f AS $$import pyarrow as pa\nfrom typing import Annotated\n{code}$$;")
+    function = session.catalog.functions["F"]
+    assert isinstance(function, ScalarFunction)
+    (overload,) = function.overloads
+    with pytest.raises(EvaluationError, match=message):
+        overload.call(1)
+
+
+@pytest.mark.parametrize("parameters", ["", "x: int", "x: Annotated[pa.Array, 'INT'], y: int"])
+def test_a_function_takes_and_gives_columns_or_none(parameters: str) -> None:
+    session = Session(functions_allowed=Policy(source=True))
+    code = f"def f({parameters}) -> Annotated[pa.Array, 'INT']: ..."
+    with pytest.raises(SqlError, match="either all parameters and the result are columns of Arrow, or none"):
+        session.run(f"CREATE FUNCTION f AS $$import pyarrow as pa\nfrom typing import Annotated\n{code}$$;")

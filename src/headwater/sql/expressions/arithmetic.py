@@ -94,12 +94,12 @@ def _decimals(symbol: str, left: Compiled, right: Compiled) -> Compiled:
     one, other = types.as_decimal(left.type or types.INTEGER), types.as_decimal(right.type or types.INTEGER)
     result = decimal_result(symbol, one, other)
     compute = _DECIMAL[symbol]
-    fitted = _operation(
-        lambda first, second: values.fit(compute(first, second), result.precision, result.scale),
-        converted(left, one),
-        converted(right, other),
-    )
-    return Compiled(result, fitted)
+
+    def fitted(first: Any, second: Any) -> Any:
+        return values.fit(compute(first, second), result.precision, result.scale)
+
+    code = generated.operation(converted_code(left, one), converted_code(right, other), _of_two(fitted))
+    return Compiled(result, _operation(fitted, converted(left, one), converted(right, other)), code)
 
 
 def _operation(compute: Callable[[Any, Any], Any], left: Evaluate, right: Evaluate) -> Evaluate:

@@ -24,6 +24,15 @@ def begin() -> None:
     _left.steps = STEPS_MAX
 
 
+def left() -> int:
+    """What the row has left that is being worked out, for `go_on`: another row may come in between."""
+    return _left.steps
+
+
+def go_on(steps: int) -> None:
+    _left.steps = steps
+
+
 def spend(steps: int = 1) -> None:
     _left.steps -= steps
     if _left.steps < 0:

@@ -48,14 +48,14 @@ def calling(call: Callable[..., Any], arguments: tuple[Evaluate, ...], *, nulls:
 
 
 def array_item(of: Evaluate, index: Evaluate) -> Evaluate:
-    def item(row: list[Any]) -> Any:
-        array, at = of(row), index(row)
-        if array is None or at is None:
-            return None
-        place = at - 1 if at > 0 else len(array) + at
-        return array[place] if at != 0 and 0 <= place < len(array) else None
+    return lambda row: item_of(of(row), index(row))
 
-    return item
+
+def item_of(array: Any, at: Any) -> Any:
+    if array is None or at is None:
+        return None
+    place = at - 1 if at > 0 else len(array) + at
+    return array[place] if at != 0 and 0 <= place < len(array) else None
 
 
 def map_item(of: Evaluate, key: Evaluate) -> Evaluate:

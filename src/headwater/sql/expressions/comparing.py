@@ -70,11 +70,9 @@ def are_alike(left: Compiled, right: Compiled) -> bool:
     return _reading(left, right) is None and _reading(right, left) is None
 
 
-def comparison_code(symbol: str, left: Compiled, right: Compiled) -> Code | None:
+def comparison_code(symbol: str, left: Compiled, right: Compiled) -> Code:
     """What `compare` gives, written out."""
-    if not are_alike(left, right):
-        return None
-    return generated.comparison(symbol, left.written, right.written, OPERATORS[symbol])
+    return generated.comparison(symbol, _alike_code(left, right), _alike_code(right, left), OPERATORS[symbol])
 
 
 _NAMES: Final = {
@@ -100,6 +98,15 @@ def _alike(given: Compiled, beside: Compiled) -> Evaluate:
     if read is None:
         return evaluate
     return lambda row: None if (value := evaluate(row)) is None else read(value)
+
+
+def _alike_code(given: Compiled, beside: Compiled) -> Code:
+    read = _reading(given, beside)
+    return given.written if read is None else generated.conversion(given.written, _or_none(read))
+
+
+def _or_none(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else read(value)
 
 
 def _reading(given: Compiled, beside: Compiled) -> Callable[[Any], Any] | None:
@@ -160,8 +167,12 @@ def like_pattern(pattern: str, escape: str | None) -> Any:
 
 
 def like(operand: Evaluate, pattern: Evaluate, escape: str | None, *, negated: bool) -> Evaluate:
-    def run(row: list[Any]) -> bool:
-        text, wanted = operand(row), pattern(row)
+    run = like_of(escape, negated=negated)
+    return lambda row: run(operand(row), pattern(row))
+
+
+def like_of(escape: str | None, *, negated: bool) -> Callable[[Any, Any], bool]:
+    def run(text: str | None, wanted: str | None) -> bool:
         if text is None or wanted is None:
             return False
         return matches(text, wanted, escape) != negated

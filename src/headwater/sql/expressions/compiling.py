@@ -92,7 +92,8 @@ class Compiler:
             value = evaluate(row)
             return None if value is None else value.get(name)
 
-        return Compiled(found, field_of)
+        code = generated.computed(lambda value: None if value is None else value.get(name), [of.written])
+        return Compiled(found, field_of, code)
 
     def _item(self, node: tree.ItemOf) -> Compiled:
         of, index = self.compile(node.of), self.compile(node.index)
@@ -101,10 +102,12 @@ class Compiler:
                 raise SqlError(
                     f"An index of an array must be a whole number, not {index.type}.", position=node.position
                 )
-            return Compiled(of.type.item, closures.array_item(of.evaluate, index.evaluate))
+            code = generated.computed(closures.item_of, [of.written, index.written])
+            return Compiled(of.type.item, closures.array_item(of.evaluate, index.evaluate), code)
         if isinstance(of.type, MapType):
             key = widened(index, of.type.key, node.position)
-            return Compiled(of.type.value, closures.map_item(of.evaluate, key))
+            code = generated.entry(of.written, converted_code(index, of.type.key))
+            return Compiled(of.type.value, closures.map_item(of.evaluate, key), code)
         raise SqlError(f"Subscript expression on non-container type {of.type}.", position=node.position)
 
     # -- operators -----------------------------------------------------------------------------------------------------
@@ -159,13 +162,13 @@ class Compiler:
         equal = comparing.compare("=", *pair, node.position)
         one, other, negated = left.evaluate, right.evaluate, node.negated
 
-        def distinct(row: list[Any]) -> bool:
-            first, second = one(row), other(row)
+        def distinct(first: Any, second: Any) -> bool:
             if first is None or second is None:
                 return ((first is None) != (second is None)) != negated
             return (not equal([first, second])) != negated
 
-        return Compiled(types.BOOLEAN, distinct)
+        code = generated.computed(distinct, [left.written, right.written])
+        return Compiled(types.BOOLEAN, lambda row: distinct(one(row), other(row)), code)
 
     def _between(self, node: tree.Between) -> Compiled:
         if not isinstance(node.operand, _LEAVES):
@@ -240,6 +243,9 @@ class Compiler:
         if isinstance(node.pattern, tree.Literal) and isinstance(node.pattern.value, str):
             given = operand.written
             code = generated.matching(given, node.pattern.value, node.escape, comparing.matches, negated=node.negated)
+        else:
+            matching = comparing.like_of(node.escape, negated=node.negated)
+            code = generated.computed(matching, [operand.written, pattern.written])
         return Compiled(types.BOOLEAN, test, code)
 
     def _case(self, node: tree.Case) -> Compiled:
@@ -309,7 +315,12 @@ class Compiler:
                 position=node.position,
             )
         evaluates = [closures.or_null(converted(item, item_type)) for item in items]
-        return Compiled(types.array(item_type), lambda row: [each(row) for each in evaluates])
+        written = [
+            generated.or_null(evaluate, converted_code(item, item_type))
+            for evaluate, item in zip(evaluates, items, strict=True)
+        ]
+        code = generated.computed(lambda *given: list(given), written)
+        return Compiled(types.array(item_type), lambda row: [each(row) for each in evaluates], code)
 
     def _make_map(self, node: tree.MakeMap) -> Compiled:
         keys = [self.compile(key) for key, _ in node.entries]
@@ -323,7 +334,18 @@ class Compiler:
             (converted(key, key_type), closures.or_null(converted(value, value_type)))
             for key, value in zip(keys, entries, strict=True)
         ]
-        return Compiled(types.mapping(key_type, value_type), lambda row: {key(row): each(row) for key, each in pairs})
+        written = [
+            code
+            for key, value, (_, evaluate) in zip(keys, entries, pairs, strict=True)
+            for code in (
+                converted_code(key, key_type),
+                generated.or_null(evaluate, converted_code(value, value_type)),
+            )
+        ]
+        code = generated.computed(lambda *given: dict(zip(given[::2], given[1::2], strict=True)), written)
+        return Compiled(
+            types.mapping(key_type, value_type), lambda row: {key(row): each(row) for key, each in pairs}, code
+        )
 
     def _make_struct(self, node: tree.MakeStruct) -> Compiled:
         fields = [(name, self.compile(value)) for name, value in node.fields]
@@ -332,7 +354,13 @@ class Compiler:
                 raise SqlError(f"The type of field '{name}' is unknown: CAST(NULL AS ...).", position=node.position)
         known = types.struct(*((name, value.type) for name, value in fields if value.type is not None))
         evaluates = [(name, closures.or_null(value.evaluate)) for name, value in fields]
-        return Compiled(known, lambda row: {name: evaluate(row) for name, evaluate in evaluates})
+        written = [
+            generated.or_null(evaluate, value.written)
+            for (_, evaluate), (_, value) in zip(evaluates, fields, strict=True)
+        ]
+        names = [name for name, _ in fields]
+        code = generated.computed(lambda *given: dict(zip(names, given, strict=True)), written)
+        return Compiled(known, lambda row: {name: evaluate(row) for name, evaluate in evaluates}, code)
 
     def _same_type(self, items: Sequence[Compiled], what: str, node: tree.Expression) -> Type | None:
         found: Type | None = None
@@ -370,7 +398,7 @@ class Compiler:
             for each, wanted in zip(arguments, resolved.parameters, strict=True)
         ]
         overload = resolved.overload
-        code = generated.call(overload.call, written, nulls=overload.nulls)
+        code = generated.call(overload.call, written, nulls=overload.nulls, whole=overload.whole)
         return Compiled(resolved.returns, closures.calling(overload.call, evaluates, nulls=overload.nulls), code)
 
     def _argument(self, node: tree.Expression) -> Compiled:
@@ -399,7 +427,12 @@ class Compiler:
                     assert each is not None
                     evaluates.append(each.evaluate)
             returns = bindings.resolve(overload.signature.returns)
-            return Compiled(returns, closures.calling(overload.call, tuple(evaluates), nulls=overload.nulls))
+            written = [
+                generated.calling(evaluate) if each is None else each.written
+                for evaluate, each in zip(evaluates, plain, strict=True)
+            ]
+            code = generated.call(overload.call, written, nulls=overload.nulls)
+            return Compiled(returns, closures.calling(overload.call, tuple(evaluates), nulls=overload.nulls), code)
         given = [None if each is None else each.type for each in plain]
         raise registry.no_form(function.name, [each.signature for each in function.overloads], given, node.position)
 

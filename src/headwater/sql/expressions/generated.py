@@ -3,7 +3,8 @@
 `Compiled.evaluate` is a tree of functions, each of which calls the next. For the commonest nodes (columns, literals,
 comparisons, arithmetic, AND, OR, NOT, IS NULL, IN, LIKE, CASE, CAST, calls) there is also `Compiled.code`, which writes
 the same as an expression of Python; where a node has none, its function is called. A filter or a whole SELECT list
-becomes one function of a row (`filter_of`, `select_of`).
+becomes one function of a row (`filter_of`, `select_of`), and a generator where it calls functions that take whole
+columns (`filter_by_column`, `select_by_column`).
 
 Both give the same values and the same errors, in the same order: the cases of expressions run both ways. So an operand
 is left out only where its sibling decides and it could raise nothing itself (`is_safe`). What is written is made of
@@ -18,16 +19,21 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from headwater.sql.expressions import budget
+from headwater.sql.expressions.column_calls import ByColumn, Note, WholeCall
+from headwater.sql.expressions.values import EvaluationError
 
 Evaluate = Callable[[list[Any]], Any]
-Note = Callable[[str, BaseException], None]
 _SMALL: Final = 1 << 63
 
 
 class Source:
-    """The text of one function, and what its names stand for. The row is called `row`."""
+    """The text of one function, and what its names stand for. The row is called `row`. `by_column`: it is a generator,
+    which waits at each of `calls`.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, *, by_column: bool = False) -> None:
+        self.by_column = by_column
+        self.calls: list[WholeCall] = []
         self.names: dict[str, Any] = {}
         self._by_identity: dict[int, str] = {}
         self._shared: dict[object, str] = {}
@@ -51,19 +57,24 @@ class Source:
             self._shared[key] = self.variable()
         return self._shared[key]
 
-    def function(self, lines: Sequence[str]) -> Callable[[Any], Any] | None:
+    def waiting(self, call: WholeCall, given: Sequence[str]) -> str:
+        """A call that is made for many rows at once."""
+        self.calls.append(call)
+        return f"(yield ({len(self.calls) - 1}, ({''.join(f'{each}, ' for each in given)})))"
+
+    def function(self, lines: Sequence[str]) -> Callable[..., Any] | None:
         """None where Python does not compile it."""
-        text = "\n    ".join(("def of_row(row):", *lines))
+        text = "\n    ".join((f"def of_row({'row, note' if self.by_column else 'row'}):", *lines))
         scope = {"__name__": __name__, "__builtins__": _BUILTINS, **self.names}
         try:
             exec(compile(text, "<sql>", "exec"), scope)  # noqa: S102  made of the names of this module alone
         except (SyntaxError, RecursionError, MemoryError):
             return None
-        found: Callable[[Any], Any] = scope["of_row"]
+        found: Callable[..., Any] = scope["of_row"]
         return found
 
 
-_BUILTINS: Final = {"Exception": Exception, "float": float}
+_BUILTINS: Final = {"Exception": Exception, "EvaluationError": EvaluationError, "float": float}
 Write = Callable[[Source], str]
 
 
@@ -225,7 +236,8 @@ def _plain(pattern: str, escape: str | None) -> tuple[str, str] | None:
 
 def choice(branches: Sequence[tuple[Code, Code]], otherwise: Code) -> Code:
     def write(source: Source) -> str:
-        chosen = [f"{result.write(source)} if {test.write(source)} else " for test, result in branches]
+        written = [(test.write(source), result.write(source)) for test, result in branches]  # tests come first
+        chosen = [f"{result} if {test} else " for test, result in written]
         return f"({''.join(chosen)}{otherwise.write(source)})"
 
     every = [*(code for branch in branches for code in branch), otherwise]
@@ -285,8 +297,50 @@ def operation(left: Code, right: Code, compute: Callable[[Any, Any], Any]) -> Co
     return Code(lambda source: f"{source.bind(compute)}({left.write(source)}, {right.write(source)})", spends=True)
 
 
-def call(function: Callable[..., Any], arguments: Sequence[Code], *, nulls: bool) -> Code:
-    """A function that is called with NULL (`nulls`), or gives NULL for one. All arguments are worked out first."""
+def computed(function: Callable[..., Any], operands: Sequence[Code]) -> Code:
+    """A function of values, NULL among them."""
+    return Code(
+        lambda source: f"{source.bind(function)}({', '.join(each.write(source) for each in operands)})", spends=True
+    )
+
+
+def entry(of: Code, key: Code) -> Code:
+    """The value of a key in a map; of no map, the key is not worked out."""
+
+    def write(source: Source) -> str:
+        name, value = source.variable(), of.write(source)
+        return f"(None if ({name} := {value}) is None else {name}.get({key.write(source)}))"
+
+    return Code(write, spends=True)
+
+
+def or_null(evaluate: Evaluate, code: Code) -> Code:
+    """`evaluate` has NULL where there is no value, and `code` raises there. Python has no expression for that, so it is
+    a function of its own; by column it waits for the calls within.
+    """
+
+    def write(source: Source) -> str:
+        before = len(source.calls)
+        if source.by_column:
+            inner = Source(by_column=True)
+            inner.calls = source.calls
+            lines = ("try:", f"    return {code.write(inner)}", "except EvaluationError:", "    return None")
+            waits = len(source.calls) > before
+            made = inner.function(lines) if waits else None
+            if made is not None:
+                return f"(yield from {source.bind(made)}(row, note))"
+            del source.calls[before:]
+        return f"{source.bind(evaluate)}(row)"
+
+    return Code(write, spends=True)
+
+
+def call(
+    function: Callable[..., Any], arguments: Sequence[Code], *, nulls: bool, whole: WholeCall | None = None
+) -> Code:
+    """A function that is called with NULL (`nulls`), or gives NULL for one. All arguments are worked out first.
+    `whole`: the same for many rows.
+    """
 
     def unless_null(*given: Any) -> Any:
         for value in given:
@@ -295,14 +349,26 @@ def call(function: Callable[..., Any], arguments: Sequence[Code], *, nulls: bool
         return function(*given)
 
     def write(source: Source) -> str:
+        waits = whole is not None and source.by_column
+
+        def calling(given: Sequence[str]) -> str:
+            if whole is not None and waits:
+                return source.waiting(whole, given)
+            return f"{source.bind(function)}({', '.join(given)})"
+
         if nulls:
-            return f"{source.bind(function)}({', '.join(each.write(source) for each in arguments)})"
-        if not all(each.is_safe for each in arguments[1:]):
-            return f"{source.bind(unless_null)}({', '.join(each.write(source) for each in arguments)})"
+            return calling([each.write(source) for each in arguments])
         tests: list[str] = []
-        given = [_checked(each, source, tests) for each in arguments]
-        made = f"{source.bind(function)}({', '.join(given)})"
-        return f"({made} if {' and '.join(tests)} else None)" if tests else made
+        if all(each.is_safe for each in arguments[1:]):
+            given = [_checked(each, source, tests) for each in arguments]
+            made = calling(given)
+            return f"({made} if {' and '.join(tests)} else None)" if tests else made
+        if not waits:
+            return f"{source.bind(unless_null)}({', '.join(each.write(source) for each in arguments)})"
+        names = [source.variable() for _ in arguments]
+        first = [f"({name} := {each.write(source)})" for name, each in zip(names, arguments, strict=True)]
+        there = " and ".join(f"{name} is not None" for name in names)
+        return f"({', '.join(first)}, {calling(names)} if {there} else None)[-1]"
 
     return Code(write, spends=True)
 
@@ -310,29 +376,49 @@ def call(function: Callable[..., Any], arguments: Sequence[Code], *, nulls: bool
 def filter_of(code: Code, what: str, note: Note) -> Callable[[Any], bool] | None:
     """Whether a row passes: one without a value, or for which the condition fails, does not. None: not compiled."""
     source = Source()
+    lines = _filter_lines(source, code, what, source.bind(note))
+    return None if lines is None else source.function(lines)
+
+
+def filter_by_column(code: Code, what: str) -> ByColumn | None:
+    """`filter_of` for many rows. None: it calls nothing that takes whole columns, or is not compiled."""
+    source = Source(by_column=True)
+    return _by_column(source, _filter_lines(source, code, what, "note"))
+
+
+def _filter_lines(source: Source, code: Code, what: str, note: str) -> list[str] | None:
     lines = [f"{source.bind(budget.begin)}()"] if code.spends else []
     try:
         test = code.write(source)
     except RecursionError:
         return None
-    return source.function(
-        (
-            "if row is None:",
-            "    return False",
-            *lines,
-            "try:",
-            f"    found = {test}",
-            "except Exception as error:",
-            f"    {source.bind(note)}({source.bind(what)}, error)",
-            "    return False",
-            "return found is True",
-        )
-    )
+    return [
+        "if row is None:",
+        "    return False",
+        *lines,
+        "try:",
+        f"    found = {test}",
+        "except Exception as error:",
+        f"    {note}({source.bind(what)}, error)",
+        "    return False",
+        "return found is True",
+    ]
 
 
 def select_of(columns: Sequence[tuple[str, Code]], note: Note) -> Callable[[Any], list[Any] | None] | None:
     """Rows to rows of these columns; a tombstone stays one, and a column that fails is NULL. None: not compiled."""
     source = Source()
+    lines = _select_lines(source, columns, source.bind(note))
+    return None if lines is None else source.function(lines)
+
+
+def select_by_column(columns: Sequence[tuple[str, Code]]) -> ByColumn | None:
+    """`select_of` for many rows. None: it calls nothing that takes whole columns, or is not compiled."""
+    source = Source(by_column=True)
+    return _by_column(source, _select_lines(source, columns, "note"))
+
+
+def _select_lines(source: Source, columns: Sequence[tuple[str, Code]], note: str) -> list[str] | None:
     lines = ["if row is None:", "    return None"]
     items = []
     try:
@@ -343,8 +429,13 @@ def select_of(columns: Sequence[tuple[str, Code]], note: Note) -> Callable[[Any]
             if code.spends:
                 lines.append(f"{source.bind(budget.begin)}()")
             lines += ["try:", f"    c{place} = {code.write(source)}", "except Exception as error:"]
-            lines += [f"    {source.bind(note)}({source.bind(name)}, error)", f"    c{place} = None"]
+            lines += [f"    {note}({source.bind(name)}, error)", f"    c{place} = None"]
             items.append(f"c{place}")
     except RecursionError:
         return None
-    return source.function((*lines, f"return [{', '.join(items)}]"))
+    return [*lines, f"return [{', '.join(items)}]"]
+
+
+def _by_column(source: Source, lines: Sequence[str] | None) -> ByColumn | None:
+    made = source.function(lines) if lines is not None and source.calls else None
+    return None if made is None else ByColumn(made, tuple(source.calls))

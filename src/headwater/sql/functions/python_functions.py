@@ -28,10 +28,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from headwater.sql.arrow_types import arrow_type
 from headwater.sql.expressions.values import EvaluationError
 from headwater.sql.formats.registry.values import reading
 from headwater.sql.functions.aggregates import Aggregate, AggregateFunction, no_merge
+from headwater.sql.functions.column_functions import ColumnFunction
 from headwater.sql.functions.registry import Overload, ScalarFunction
 from headwater.sql.functions.scope import MadeFunction
 from headwater.sql.functions.signatures import Parameter, Pattern, Signature
@@ -225,38 +225,17 @@ def _function(name: str, call: Callable[..., Any]) -> MadeFunction:
     gives = _result(call)
     if gives.many or inspect.isgeneratorfunction(call):
         return _table_function(name, call, parameters, taken, gives)
-    fit = reading(gives.type)
-    if any(each.column for each in taken):
-        if not gives.column or not all(each.column for each in taken):
-            raise TypeError("either all parameters and the result are columns of Arrow, or none")
-        run = _on_columns(call, [each.type for each in taken])
-    else:
-        run = call
     signature = Signature(tuple(parameters), _pattern(gives.type))
-    overload = Overload(
-        signature,
-        lambda *given: fit(run(*given)),
-        any(each.null for each in taken) or not taken,
-        lambda _: gives.type,
-        widen=True,
-    )
+    nulls = any(each.null for each in taken) or not taken
+    if gives.column or any(each.column for each in taken):
+        if not gives.column or not taken or not all(each.column for each in taken):
+            raise TypeError("either all parameters and the result are columns of Arrow, or none")
+        on_columns = ColumnFunction(call, [each.type for each in taken], gives.type)
+        overload = Overload(signature, on_columns.one, nulls, lambda _: gives.type, widen=True, whole=on_columns.all)
+    else:
+        fit = reading(gives.type)
+        overload = Overload(signature, lambda *given: fit(call(*given)), nulls, lambda _: gives.type, widen=True)
     return ScalarFunction(name, CATEGORY, _doc(call), [overload])
-
-
-def _on_columns(call: Callable[..., Any], given: Sequence[Type]) -> Callable[..., Any]:
-    import pyarrow as pa
-
-    wanted = [arrow_type(each) for each in given]
-
-    def run(*values: Any) -> Any:
-        """Records come one by one, so a column has one row."""
-        more = wanted + wanted[-1:] * (len(values) - len(wanted))
-        result = call(*(pa.array([value], kind) for value, kind in zip(values, more, strict=True)))
-        if len(result) != 1:
-            raise EvaluationError(f"the function gives {len(result)} rows for one")
-        return result[0].as_py()
-
-    return run
 
 
 def _matches(wanted: Sequence[_Taken], given: Sequence[Type]) -> bool:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
+from headwater.sql.expressions.column_calls import WholeCall
 from headwater.sql.functions.signatures import Bindings, Implementation, Returns, Signature, parse_signature
 from headwater.sql.language.errors import Position, SqlError
 from headwater.sql.language.types import Type
@@ -28,6 +29,7 @@ class Overload:
     nulls: bool
     returns: Returns | None
     widen: bool  # arguments are brought to the types of the parameters before the call
+    whole: WholeCall | None = None  # the same for many rows at once
 
 
 @dataclass(slots=True)

@@ -111,7 +111,7 @@ class QueryBuilder:
                 f"Type error in {what} expression: Should evaluate to boolean but is {compiled.type} instead.",
                 position=condition.position,
             )
-        return relation.with_node(relation.node.filter(filtering(compiled, what, self._errors)))
+        return relation.with_node(relation.node.filter(filtering(compiled, what, self._errors).of_records))
 
     def _exploded(self, query: tree.Query, relation: Relation) -> Relation:
         """Each table function of SELECT becomes a column; each row as many rows as the longest of them has items."""
@@ -220,7 +220,7 @@ class QueryBuilder:
                 )
             columns.append(Column(item.name, compiled.type))
             selected.append((item.name, compiled))
-        node = relation.node.map_values(selection(selected, self._errors), value=ROWS)
+        node = relation.node.map_values(selection(selected, self._errors).of_records, value=ROWS)
         role = Role.PRIMARY_KEY if relation.kind is SourceKind.TABLE else Role.KEY
         keys = tuple(
             Column(item.name, column.type, role)

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from headwater.sql.expressions import budget, generated
+from headwater.sql.expressions.column_calls import ByColumn
 from headwater.sql.expressions.column_scope import Scope
 from headwater.sql.expressions.compiled import Compiled, Evaluate
 from headwater.sql.expressions.compiling import Compiler
@@ -23,6 +24,7 @@ from headwater.sql.plan.catalog import RowFormat, SourceInfo, SourceWindow
 from headwater.sql.plan.troubles import Listener, Trouble
 
 Log = Callable[[str, BaseException], None]
+TOGETHER: Final = 8_000  # rows that are worked out at once: each that waits for a call is kept meanwhile
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,15 +141,65 @@ def guarded(evaluate: Evaluate, what: str, errors: Errors, otherwise: Any = None
     return run
 
 
-def filtering(condition: Compiled, what: str, errors: Errors) -> Callable[[Any], bool]:
+def filtering(condition: Compiled, what: str, errors: Errors) -> RowFunction:
     """`predicate` of a condition, written out where that can be."""
-    return generated.filter_of(condition.written, what, errors.note) or predicate(condition.evaluate, what, errors)
+    by_row = generated.filter_of(condition.written, what, errors.note) or predicate(condition.evaluate, what, errors)
+    return RowFunction(by_row, generated.filter_by_column(condition.written, what), errors)
 
 
-def selection(columns: Sequence[tuple[str, Compiled]], errors: Errors) -> Callable[[Any], Any]:
+def selection(columns: Sequence[tuple[str, Compiled]], errors: Errors) -> RowFunction:
     """`projection` of columns that are guarded by their names, written out where that can be."""
-    written = generated.select_of([(name, each.written) for name, each in columns], errors.note)
-    return written or projection([guarded(each.evaluate, name, errors) for name, each in columns])
+    written = [(name, each.written) for name, each in columns]
+    by_row = generated.select_of(written, errors.note) or projection(
+        [guarded(each.evaluate, name, errors) for name, each in columns]
+    )
+    return RowFunction(by_row, generated.select_by_column(written), errors)
+
+
+def condition_of(condition: Compiled, what: str, errors: Errors) -> RowFunction:
+    """As `filtering`, for few rows: nothing is compiled for a row alone."""
+    return RowFunction(
+        predicate(condition.evaluate, what, errors), generated.filter_by_column(condition.written, what), errors
+    )
+
+
+def values_of(columns: Sequence[tuple[str, Compiled]], errors: Errors) -> RowFunction:
+    """As `selection`, for few rows."""
+    by_row = projection([guarded(each.evaluate, name, errors) for name, each in columns])
+    return RowFunction(by_row, generated.select_by_column([(name, each.written) for name, each in columns]), errors)
+
+
+@dataclass(frozen=True, slots=True)
+class RowFunction:
+    """A function of a row, and what gives the same for many rows at once; `by_column` only where some function takes
+    whole columns.
+    """
+
+    by_row: Callable[[Any], Any]
+    by_column: ByColumn | None
+    errors: Errors
+
+    def all(self, rows: Sequence[Any]) -> list[Any]:
+        if self.by_column is None:
+            return [self.by_row(row) for row in rows]
+        found: list[Any] = []
+        for begin in range(0, len(rows), TOGETHER):
+            found += self.by_column.run(rows[begin : begin + TOGETHER], self.errors.note)
+        return found
+
+    @property
+    def of_records(self) -> Callable[..., Any]:
+        """For streams: `evaluate_all`, by which lanes call it, stands beside the function of key and value."""
+        by_row = self.by_row
+        if self.by_column is None:
+            return by_row
+
+        def call(_key: Any, row: Any) -> Any:
+            return by_row(row)
+
+        call.evaluate_all = lambda _keys, rows: self.all(rows)  # type: ignore[attr-defined]
+        call.values_stay = True  # type: ignore[attr-defined]  # nobody changes a row
+        return call
 
 
 def predicate(evaluate: Evaluate, what: str, errors: Errors) -> Callable[[Any], bool]:

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 from headwater.sql.expressions.column_scope import Scope
-from headwater.sql.expressions.compiled import Evaluate
 from headwater.sql.expressions.compiling import Compiler
 from headwater.sql.functions.aggregates import Aggregate
 from headwater.sql.functions.collections import hashable
@@ -18,7 +18,15 @@ from headwater.sql.language import tree, types
 from headwater.sql.language.errors import SqlError
 from headwater.sql.plan import reading
 from headwater.sql.plan.catalog import Column, SourceInfo
-from headwater.sql.plan.relations import Errors, KeyColumn, Relation, guarded, predicate
+from headwater.sql.plan.relations import (
+    TOGETHER,
+    Errors,
+    KeyColumn,
+    Relation,
+    RowFunction,
+    condition_of,
+    values_of,
+)
 from headwater.sql.plan.rewriting import parts, replaced
 from headwater.sql.plan.selecting import spread
 from headwater.sql.server.lookup import Lookup, lookup_of
@@ -27,46 +35,68 @@ from headwater.sql.server.lookup import Lookup, lookup_of
 @dataclass(frozen=True, slots=True)
 class PullPlan:
     columns: tuple[Column, ...]
-    where: Any
-    keys: tuple[Evaluate, ...] | None
-    calls: tuple[tuple[Aggregate, tuple[Evaluate, ...]], ...]
-    having: Any
-    select: tuple[Evaluate, ...]
-    order: tuple[tuple[Evaluate, bool], ...]
+    where: RowFunction | None
+    groups: Groups | None
+    having: RowFunction | None
+    select: RowFunction
+    order: RowFunction
+    descending: tuple[bool, ...]  # of each of `order`
     limit: int | None
     lookup: Lookup  # the only rows that WHERE can take
 
     def answer(self, rows: list[list[Any]]) -> list[list[Any]]:
         """The result over the rows of the table. Pure, so that a thread may do it."""
-        if self.where is not None:
-            rows = [row for row in rows if self.where(row)]
-        if self.keys is not None:
-            rows = self._grouped(rows)
-        if self.having is not None:
-            rows = [row for row in rows if self.having(row)]
-        for evaluate, descending in reversed(self.order):
-            rows = sorted(rows, key=lambda row: _sort_key(evaluate(row)), reverse=descending)
+        rows = _passing(self.where, rows)
+        if self.groups is not None:
+            rows = self.groups.rows(rows)
+        rows = _passing(self.having, rows)
+        if self.descending:
+            rows = self._ordered(rows)
         if self.limit is not None:
             rows = rows[: self.limit]
-        return [[evaluate(row) for evaluate in self.select] for row in rows]
+        return self.select.all(rows)
 
-    def _grouped(self, rows: list[list[Any]]) -> list[list[Any]]:
-        assert self.keys is not None
+    def _ordered(self, rows: list[list[Any]]) -> list[list[Any]]:
+        found = list(zip(self.order.all(rows), rows, strict=True))
+        for place, descending in reversed(list(enumerate(self.descending))):
+            found.sort(key=lambda each: _sort_key(each[0][place]), reverse=descending)
+        return [row for _, row in found]
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Aggregates over rows of equal keys; `arguments` are those of all of them, one behind the other."""
+
+    keys: RowFunction
+    width: int  # of a key
+    calls: tuple[tuple[Aggregate, int], ...]  # and how many arguments each takes
+    arguments: RowFunction
+
+    def rows(self, rows: list[list[Any]]) -> list[list[Any]]:
         groups: dict[Any, tuple[list[Any], list[Any]]] = {}
-        if not self.keys:  # aggregates over everything have a row also over nothing
+        if not self.width:  # aggregates over everything have a row also over nothing
             groups[()] = ([], [each.initial() for each, _ in self.calls])
-        for row in rows:
-            key = [evaluate(row) for evaluate in self.keys]
-            name = tuple(map(hashable, key))
-            if name not in groups:
-                groups[name] = (key, [each.initial() for each, _ in self.calls])
-            states = groups[name][1]
-            for place, (each, arguments) in enumerate(self.calls):
-                states[place] = each.add(states[place], *[argument(row) for argument in arguments])
+        for begin in range(0, len(rows), TOGETHER):
+            some = rows[begin : begin + TOGETHER]
+            for key, given in zip(self.keys.all(some), self.arguments.all(some), strict=True):
+                name = tuple(map(hashable, key))
+                if name not in groups:
+                    groups[name] = (key, [each.initial() for each, _ in self.calls])
+                self._add(groups[name][1], given)
         return [
             [*(each.result(state) for (each, _), state in zip(self.calls, states, strict=True)), *key]
             for key, states in groups.values()
         ]
+
+    def _add(self, states: list[Any], given: list[Any]) -> None:
+        at = 0
+        for place, (each, count) in enumerate(self.calls):
+            states[place] = each.add(states[place], *given[at : at + count])
+            at += count
+
+
+def _passing(condition: RowFunction | None, rows: list[list[Any]]) -> list[list[Any]]:
+    return rows if condition is None else list(compress(rows, condition.all(rows)))
 
 
 def _sort_key(value: Any) -> tuple[bool, Any]:
@@ -100,9 +130,9 @@ def plan(query: tree.Query, source: SourceInfo, alias: str) -> PullPlan:
     where = _condition(relation.compiler(), query.where, "WHERE", errors)
     aggregates = _calls([*expressions, *([query.having] if query.having else []), *(each for each, _ in order)])
     if query.group_by is None and not aggregates:
-        compiler, rewrite, keys, calls = relation.compiler(), None, None, ()
+        compiler, rewrite, groups = relation.compiler(), None, None
     else:
-        compiler, rewrite, keys, calls = _grouping(query, relation, aggregates, errors)
+        compiler, rewrite, groups = _grouping(query, relation, aggregates, errors)
     having = query.having
     if rewrite is not None:
         expressions = [rewrite(each) for each in expressions]
@@ -113,19 +143,16 @@ def plan(query: tree.Query, source: SourceInfo, alias: str) -> PullPlan:
     for item, expression in zip(items, expressions, strict=True):
         compiled = compiler.compile(expression)
         columns.append(Column(item.name, compiled.type or types.STRING))
-        select.append(guarded(compiled.evaluate, item.name, errors))
-    ordered = tuple(
-        (guarded(compiler.compile(_named(each, names)).evaluate, "ORDER BY", errors), descending)
-        for each, descending in order
-    )
+        select.append((item.name, compiled))
+    ordered = [("ORDER BY", compiler.compile(_named(each, names))) for each, _ in order]
     return PullPlan(
         tuple(columns),
         where,
-        keys,
-        calls,
+        groups,
         _condition(compiler, having, "HAVING", errors),
-        tuple(select),
-        ordered,
+        values_of(select, errors),
+        values_of(ordered, errors),
+        tuple(descending for _, descending in order),
         query.limit,
         lookup_of(query.where, source),
     )
@@ -138,7 +165,7 @@ def _named(expression: tree.Expression, names: dict[str, tree.Expression]) -> tr
     return expression
 
 
-def _condition(compiler: Compiler, given: tree.Expression | None, what: str, errors: Errors) -> Any:
+def _condition(compiler: Compiler, given: tree.Expression | None, what: str, errors: Errors) -> RowFunction | None:
     if given is None:
         return None
     compiled = compiler.compile(given)
@@ -147,7 +174,7 @@ def _condition(compiler: Compiler, given: tree.Expression | None, what: str, err
             f"Type error in {what} expression: Should evaluate to boolean but is {compiled.type} instead.",
             position=given.position,
         )
-    return predicate(compiled.evaluate, what, errors)
+    return condition_of(compiled, what, errors)
 
 
 def _calls(expressions: Sequence[tree.Expression]) -> list[tree.Call]:
@@ -163,7 +190,7 @@ def _grouping(query: tree.Query, relation: Relation, calls: list[tree.Call], err
     """The scope of rows that aggregates give: results first, then what is grouped by."""
     by = query.group_by or ()
     compiler = relation.compiler()
-    made = []
+    made, taken = [], []
     for call in calls:
         function = aggregate_named(call.function)
         assert function is not None
@@ -174,7 +201,8 @@ def _grouping(query: tree.Query, relation: Relation, calls: list[tree.Call], err
             arguments.pop()
         compiled = [compiler.compile(each) for each in arguments]
         aggregate = function.resolve([each.type for each in compiled], constants, call.position)
-        made.append((aggregate, tuple(guarded(each.evaluate, call.function, errors) for each in compiled)))
+        made.append((aggregate, len(compiled)))
+        taken += [(call.function, each) for each in compiled]
     keys = [compiler.compile(each) for each in by]
     columns: dict[tuple[str | None, str], tuple[int, types.Type]] = {}
     for place, (aggregate, _) in enumerate(made):
@@ -194,5 +222,6 @@ def _grouping(query: tree.Query, relation: Relation, calls: list[tree.Call], err
         return None
 
     grouped = Compiler(Scope(columns, width=len(columns)))
-    evaluates = tuple(guarded(each.evaluate, "GROUP BY", errors) for each in keys)
-    return grouped, (lambda expression: replaced(expression, change)), evaluates, tuple(made)
+    by_key = values_of([("GROUP BY", each) for each in keys], errors)
+    groups = Groups(by_key, len(keys), tuple(made), values_of(taken, errors))
+    return grouped, (lambda expression: replaced(expression, change)), groups

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from headwater.streams.engine.lane.batches import LeadingSteps, leading_steps
+from headwater.streams.engine.lane.batches import LeadingSteps, TrailingSteps, leading_steps, trailing_steps
 from headwater.streams.engine.lane.chains import Chain, Readers, chain_of
 from headwater.streams.engine.lane.code import Code, Flow, NotInLane, Raw
 from headwater.streams.engine.lane.stateful import STATEFUL, Rows
@@ -57,6 +57,7 @@ class Output:
     def __init__(self, code: Code, results: TopicResults, placed: bool) -> None:
         self.placed = placed
         self.of_objects: bool | None = None
+        self.steps: TrailingSteps | None = None  # what values go through before they become bytes
         self.results = results
         self._names = [code.name(each) for each in ("keys", "values", "times", "places")[: 4 if placed else 3]]
         for name in self._names:
@@ -72,6 +73,9 @@ class Output:
         """Behind the last record."""
         results, prepared = code.bind(self.results, "results"), code.name("prepared")
         keys, _, *rest = self._names
+        if self.steps is not None:
+            columns = ", ".join(self._names)
+            code.through.append(f"{columns} = {code.bind(self.steps, 'by_column')}({columns})")
         code.through.append(f"{prepared} = {results}.prepare({', '.join(self._names)})")
         code.after.append(f"{results}.give({', '.join([keys, prepared, *rest])})")
 
@@ -170,6 +174,8 @@ class Compiler:
         if child in self._sinks:
             self._sink(self._sinks[child], flow)
             return
+        if self._kept_for_later(child, flow):
+            return
         processor = self.task.nodes[child]
         kind = type(processor)
         write = STATELESS.get(kind) or TABLES.get(kind) or STATEFUL.get(kind)
@@ -203,6 +209,27 @@ class Compiler:
             flow.value if self._takes_objects(output, node, flow, value_serde) else self.raw_value(flow, value_serde)
         )
         output.write(self.code, self.raw_key(flow, key_serde), value, flow.time)
+
+    def _kept_for_later(self, child: str, flow: Flow) -> bool:
+        """Whether the last nodes on the way to a topic run by column, behind the loop; then all is written for that."""
+        names, last = trailing_steps(child, self._children, self.task.nodes)
+        if not names or last not in self._sinks:
+            return False
+        node, sink = self._sinks[last], self.task.nodes[last]
+        key_serde, value_serde = node.key or self.task.settings.key, node.value or self.task.settings.value
+        if not isinstance(sink, Sink) or not isinstance(sink.topic, str) or flow.old is not None:
+            return False
+        if node.partitioner is not None or isinstance(key_serde, WindowedSerde):
+            return False
+        output = self.output(sink.topic, None)
+        if output.steps is None:
+            if output.of_objects is not None or not self._takes_objects(output, node, flow, value_serde):
+                return False
+            output.steps = TrailingSteps(child, [self.task.nodes[each] for each in names])  # type: ignore[misc]
+        if output.steps.first != child:
+            raise NotInLane("two ways to one topic by column")
+        output.write(self.code, self.raw_key(flow, key_serde), f"({flow.key}, {flow.value})", flow.time)
+        return True
 
     def _takes_objects(self, output: Output, node: SinkNode, flow: Flow, serde: Serde) -> bool:
         """Whether this topic gets its values as objects. The first way to its sink decides; with two sinks none does."""
