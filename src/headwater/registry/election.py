@@ -127,6 +127,28 @@ def is_unopposed(own: Identity, metadata: Sequence[bytes], *, beside_brokers: bo
         return False
 
 
+def last_elected(own: Identity, assignments: Sequence[bytes]) -> Identity | None:
+    """Whom the group elected before this registry came: writes are forwarded there until it has decided anew. None if it
+    does not say, or if it was this registry's predecessor.
+    """
+    for each in assignments:
+        try:
+            leader = Assignment.decode(each).identity
+        except ValueError:
+            continue
+        if leader is not None and leader.url != own.url:
+            return leader
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What the group says before this registry joins it."""
+
+    is_unopposed: bool
+    leader: Identity | None = None
+
+
 class Elector:
     """`client` are a client's settings. `on_assignment(identity of the leader or None, whether it is this one)` is
     awaited whenever it is decided anew.
@@ -163,9 +185,10 @@ class Elector:
         """Asks the coordinator at once whether this member is still one, and tells again who leads if it is."""
         self._beat.set()
 
-    async def is_unopposed(self) -> bool:
-        """Nobody leads who could be asked: this registry need not wait for an election to lead. Two that begin at the
-        same moment may both think so; the later one's producer fences the other's, and the election decides.
+    async def standing(self) -> Standing:
+        """Without waiting for an election. Unopposed: nobody leads who could be asked, so this registry leads at once. Two
+        that begin at the same moment may both think so; the later one's producer fences the other's, and the election
+        decides. Else the group may say who leads, and that one is asked meanwhile.
         """
         request = DescribeGroupsRequest(groups=[self._group_id])
         call = self._session.call_coordinator(
@@ -178,9 +201,11 @@ class Elector:
         )
         group = (await self._engine.run(call)).groups[0]
         if group.error_code:
-            return group.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+            return Standing(group.error_code == ErrorCode.GROUP_ID_NOT_FOUND)
         metadata = [bytes(member.member_metadata) for member in group.members]
-        return is_unopposed(self._identity, metadata, beside_brokers=self._beside_brokers)
+        if is_unopposed(self._identity, metadata, beside_brokers=self._beside_brokers):
+            return Standing(True)
+        return Standing(False, last_elected(self._identity, [bytes(each.member_assignment) for each in group.members]))
 
     async def run(self) -> None:
         """For ever. What fails is tried again; meanwhile this registry does not lead."""

@@ -229,8 +229,11 @@ class RegistryNode:
 
     async def _elect(self, elector: Elector) -> None:
         with contextlib.suppress(NotLeading, WriteFailed, KafkaError, TimeoutError):  # the election decides then
-            if self.identity.is_eligible and await elector.is_unopposed():
+            standing = await elector.standing()
+            if self.identity.is_eligible and standing.is_unopposed:
                 await self._lead(self.identity)
+            elif standing.leader is not None:
+                self._set_leader(standing.leader, leads=False)
         await elector.run()
 
     async def _on_assignment(self, leader: Identity | None, is_mine: bool) -> None:

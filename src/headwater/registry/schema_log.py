@@ -90,20 +90,19 @@ class SchemaLog:
 
     async def _make_topic(self) -> None:
         async with AsyncAdmin(self._client) as admin:
-            cluster = await admin.describe_cluster()
+            cluster, policy = await asyncio.gather(admin.describe_cluster(), self._cleanup_policy(admin))
             self.cluster_id = cluster.cluster_id or ""
             while True:
-                found = {topic.name: topic for topic in await admin.list_topics()}.get(self._topic)
-                if found is not None:
-                    policy = await self._cleanup_policy(admin)
-                    if policy is not None:
+                if policy is not None:
+                    found = (await admin.describe_topics([self._topic]))[self._topic]
+                    if not isinstance(found, KafkaError):
                         check_topic(self._topic, len(found.partitions), policy)
                         return
                 elif await self._create_topic(admin, len(cluster.brokers)):
                     return
-                await asyncio.sleep(
-                    _KNOWN_AGAIN_S
-                )  # it is there, and the broker that was asked has not heard of it yet
+                # It is there, and the broker that was asked has not heard of it yet.
+                await asyncio.sleep(_KNOWN_AGAIN_S)
+                policy = await self._cleanup_policy(admin)
 
     async def _create_topic(self, admin: AsyncAdmin, brokers: int) -> bool:
         """False: somebody else has just made it, in a way of theirs."""
@@ -117,7 +116,7 @@ class SchemaLog:
         return True
 
     async def _cleanup_policy(self, admin: AsyncAdmin) -> str | None:
-        """None: the broker that was asked does not know the topic yet."""
+        """None: the broker that was asked does not know the topic."""
         resource = ConfigResource(ResourceType.TOPIC, self._topic)
         answer = (await admin.describe_configs([resource], keys=["cleanup.policy"]))[resource]
         if isinstance(answer, KafkaError):

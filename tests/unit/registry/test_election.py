@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from headwater.registry.election import DUPLICATE_URLS, Assignment, Identity, elect, is_unopposed
+from headwater.registry.election import DUPLICATE_URLS, Assignment, Identity, elect, is_unopposed, last_elected
 
 
 def member(port: int, *, eligible: bool = True, leads: bool = False) -> Identity:
@@ -71,3 +71,13 @@ def test_an_address_of_the_loopback_may_be_another_machines() -> None:
     assert not is_unopposed(own, metadata, beside_brokers=False), "it may lead elsewhere, and go on doing so"
     assert is_unopposed(own, [], beside_brokers=False)
     assert is_unopposed(own, metadata, beside_brokers=True), "the brokers are on this machine: so is it"
+
+
+def test_who_was_elected_is_known_before_one_is_a_member() -> None:
+    own, other = member(1), member(2)
+    elected = elect({"m": other}).encode()
+    assert last_elected(own, [elected, elected]) == other
+    assert last_elected(own, [b"", b"[]", b"{", elected]) == other  # members that came since then have none yet
+    assert last_elected(own, [elect({"m": own}).encode()]) is None  # a predecessor: nobody forwards to itself
+    assert last_elected(own, [elect({}).encode()]) is None
+    assert last_elected(own, []) is None

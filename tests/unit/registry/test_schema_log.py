@@ -34,9 +34,11 @@ class Cluster:
     async def describe_cluster(self) -> Any:
         return SimpleNamespace(cluster_id="c", brokers=[1])
 
-    async def list_topics(self) -> list[Any]:
-        self.asked.append("list")
-        return [SimpleNamespace(name="_schemas", partitions=range(self.partitions))] if self.is_there else []
+    async def describe_topics(self, names: Iterable[str]) -> dict[str, Any]:
+        """Of the names that are asked for only: there may be very many others."""
+        self.asked.append("describe")
+        assert list(names) == ["_schemas"]
+        return {"_schemas": SimpleNamespace(name="_schemas", partitions=range(self.partitions))}
 
     async def create_topics(self, topics: list[Any]) -> dict[str, Any]:
         self.asked.append("create")
@@ -45,6 +47,9 @@ class Cluster:
 
     async def describe_configs(self, resources: Iterable[Any], *, keys: Iterable[str]) -> dict[Any, Any]:
         assert list(keys) == ["cleanup.policy"]
+        self.asked.append("configs")
+        if not self.is_there:
+            return {each: KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for each in resources}
         return {each: [SimpleNamespace(name="cleanup.policy", value=self.policy)] for each in resources}
 
 
@@ -77,4 +82,4 @@ def test_a_topic_of_several_partitions_is_refused_also_when_somebody_has_just_ma
 def test_a_compacted_topic_that_somebody_has_just_made_serves(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster("compact", is_late=True)
     make_topic(cluster, monkeypatch)
-    assert cluster.asked == ["list", "create", "list"]
+    assert cluster.asked == ["configs", "create", "configs", "describe"]

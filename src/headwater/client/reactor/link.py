@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound=Message)
 
 _SOFTWARE_NAME: Final = "headwater"
+# Of ApiVersions. v5 adds only which broker a client believes to have reached, which ours does not say; a broker that does
+# not know it would have to be asked twice, at each connection.
+_ASKED_FIRST: Final = 4
 _RETIRED_AT: Final = 0.85  # of the time that a login holds
 
 
@@ -188,7 +191,7 @@ class Link:
         return future
 
     async def _negotiate(self, timeout_ms: int) -> None:
-        response = await self._ask_versions(ApiVersionsRequest.VERSIONS[1], timeout_ms)
+        response = await self._ask_versions(_ASKED_FIRST, timeout_ms)
         if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
             spoken = {entry.api_key: VersionRange(entry.min_version, entry.max_version) for entry in response.api_keys}
             mine = VersionRange(*ApiVersionsRequest.VERSIONS)

@@ -117,6 +117,24 @@ def test_an_answer_that_no_request_asked_for_closes_the_link() -> None:
     assert not link.is_open
 
 
+def test_a_broker_of_today_is_asked_once_what_it_speaks() -> None:
+    from headwater.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+
+    world = FakeWorld()
+    broker = world.broker(0)
+
+    def answer(_: ApiVersionsRequest) -> ApiVersionsResponse:
+        too_new = broker.request_versions[-1][1] > 4
+        code = ErrorCode.UNSUPPORTED_VERSION if too_new else ErrorCode.NONE
+        return ApiVersionsResponse(
+            error_code=int(code), api_keys=[ApiVersion(api_key=18, min_version=0, max_version=4)]
+        )
+
+    broker.on(ApiVersionsRequest, answer)
+    world.run(Link.open(world.kernel, world, broker.address, client_id="test"))
+    assert [version for _, version in broker.request_versions] == [4]
+
+
 def test_an_old_broker_is_asked_in_its_own_version() -> None:
     from headwater.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 
