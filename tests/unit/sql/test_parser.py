@@ -6,6 +6,7 @@ from headwater.sql.language import tree
 from headwater.sql.language import types as t
 from headwater.sql.language.errors import DeclinedError, SqlSyntaxError
 from headwater.sql.language.parser import parse, split, substitute
+from headwater.sql.language.tree_depth import JOINS_MAX, LEVELS_MAX
 
 
 @pytest.mark.parametrize(
@@ -155,6 +156,53 @@ def test_what_is_wrong_is_told_with_its_place(text: str, message: str, line: int
 def test_depth_is_bounded(text: str) -> None:
     with pytest.raises(SqlSyntaxError, match="Nested deeper"):
         parse(f"SELECT {text} FROM s;")
+
+
+@pytest.mark.parametrize("operator", ["+", "-", "*", "/", "%", "=", "<", "IS DISTINCT FROM", "LIKE"])
+@pytest.mark.parametrize("count", [LEVELS_MAX + 1, 900])
+def test_the_length_of_a_chain_is_bounded(operator: str, count: int) -> None:
+    with pytest.raises(SqlSyntaxError, match="Operators in one chain") as raised:
+        parse("SELECT " + f" {operator} ".join("a" * count) + " FROM s;")
+    assert raised.value.position.line == 1
+    parse("SELECT " + f" {operator} ".join("a" * LEVELS_MAX) + " FROM s;")
+
+
+@pytest.mark.parametrize(
+    "text", ["a" + "[1]" * 900, "a" + "->b" * 900, "(" * 40 + " + ".join("a" * 99) + " + a - a - a)" * 40]
+)
+def test_the_length_of_other_chains_is_bounded(text: str) -> None:
+    with pytest.raises(SqlSyntaxError, match="Operators in one chain"):
+        parse(f"SELECT {text} FROM s;")
+
+
+@pytest.mark.parametrize("operator", ["AND", "OR", "||"])
+def test_a_long_chain_that_may_be_grouped_is_not_deep(operator: str) -> None:
+    """All terms are there, in their order, and each operator stands where it was."""
+    (statement,) = parse("SELECT " + f" {operator} ".join(f"c{place}" for place in range(3_000)) + " FROM s;")
+    assert isinstance(statement, tree.Select)
+    (item,) = statement.query.select
+    assert isinstance(item, tree.SelectItem)
+    in_order: list[tree.Expression] = []
+
+    def walk(node: tree.Expression) -> None:
+        if not isinstance(node, tree.Binary):
+            in_order.append(node)
+            return
+        walk(node.left)
+        in_order.append(node)
+        walk(node.right)
+
+    walk(item.expression)
+    assert [each.name for each in in_order if isinstance(each, tree.Column)] == [f"C{place}" for place in range(3_000)]
+    columns = [each.position.column for each in in_order]
+    assert columns == sorted(columns)
+
+
+def test_joins_are_bounded() -> None:
+    text = " ".join(f"JOIN t AS t{place} ON s.id = t{place}.id" for place in range(JOINS_MAX))
+    parse(f"SELECT * FROM s {text};")
+    with pytest.raises(SqlSyntaxError, match="at most 50 joins"):
+        parse(f"SELECT * FROM s {text} JOIN u ON s.id = u.id;")
 
 
 def test_depth_of_types_is_bounded() -> None:

@@ -1,6 +1,7 @@
 """Expressions: by precedence, lowest first: OR, AND, NOT, predicates, ||, + -, * / %, sign, postfix."""
 
 import math
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Final
 
@@ -10,6 +11,7 @@ from headwater.sql.language.reading import UNITS_MS, Reader
 from headwater.sql.language.tokens import Kind
 
 _COMPARISONS: Final = {"=": "=", "<>": "<>", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+_LONG: Final = 50  # terms of a chain
 INTEGER_MAX: Final = 2**31 - 1
 BIGINT_MAX: Final = 2**63 - 1
 # Words that are the names of functions although they are keywords or types elsewhere.
@@ -18,18 +20,32 @@ _UNITS: Final = frozenset([*UNITS_MS, *(f"{unit}S" for unit in UNITS_MS)])
 
 def parse_expression(reader: Reader) -> tree.Expression:
     with reader.nested():
-        left = _conjunction(reader)
+        terms, positions = [_conjunction(reader)], []
         while reader.is_word("OR"):
-            position = reader.take().position
-            left = tree.Binary("OR", left, _conjunction(reader), position=position)
-        return left
+            positions.append(reader.take().position)
+            terms.append(_conjunction(reader))
+        return _chain("OR", terms, positions)
 
 
 def _conjunction(reader: Reader) -> tree.Expression:
-    left = _negation(reader)
+    terms, positions = [_negation(reader)], []
     while reader.is_word("AND"):
-        position = reader.take().position
-        left = tree.Binary("AND", left, _negation(reader), position=position)
+        positions.append(reader.take().position)
+        terms.append(_negation(reader))
+    return _chain("AND", terms, positions)
+
+
+def _chain(operator: str, terms: Sequence[tree.Expression], positions: Sequence[Position]) -> tree.Expression:
+    """Terms with an operator between each two, which gives the same wherever brackets are: the terms are worked out in
+    their order in any case. Long chains are halved, again and again, so that none is too deep.
+    """
+    if len(terms) > _LONG:
+        half = len(terms) // 2
+        first = _chain(operator, terms[:half], positions[: half - 1])
+        return tree.Binary(operator, first, _chain(operator, terms[half:], positions[half:]), position=positions[half - 1])  # fmt: skip
+    left = terms[0]
+    for term, position in zip(terms[1:], positions, strict=True):
+        left = tree.Binary(operator, left, term, position=position)
     return left
 
 
@@ -90,11 +106,11 @@ def _bracketed(reader: Reader) -> list[tree.Expression]:
 
 
 def _concatenation(reader: Reader) -> tree.Expression:
-    left = _sum(reader)
+    terms, positions = [_sum(reader)], []
     while reader.is_symbol("||"):
-        position = reader.take().position
-        left = tree.Binary("+", left, _sum(reader), position=position)
-    return left
+        positions.append(reader.take().position)
+        terms.append(_sum(reader))
+    return _chain("+", terms, positions)
 
 
 def _sum(reader: Reader) -> tree.Expression:

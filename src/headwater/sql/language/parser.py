@@ -17,6 +17,7 @@ from headwater.sql.language.expression_parser import parse_expression
 from headwater.sql.language.query_parser import parse_query
 from headwater.sql.language.reading import Reader
 from headwater.sql.language.tokens import Kind, Token, tokenize
+from headwater.sql.language.tree_depth import check_depth
 from headwater.sql.language.types import Type
 
 _SHOWN: Final = frozenset(["STREAMS", "TABLES", "TOPICS", "QUERIES", "TYPES", "FUNCTIONS", "PROPERTIES", "VARIABLES"])
@@ -31,6 +32,7 @@ def parse(text: str, custom: Mapping[str, Type] | None = None) -> list[tree.Stat
         if reader.accept_symbol(";"):
             continue
         statement = parse_statement(reader)
+        check_depth(statement)
         if isinstance(statement, tree.CreateType):
             reader.custom[statement.name] = statement.type
         statements.append(statement)
