@@ -429,7 +429,9 @@ def test_the_schema_commands(
     assert headwater("check", topic, str(files["user"])) == f"compatible with {topic}\n"
     assert headwater("register", topic, str(files["user"])).startswith(f"{topic} version 1 has the id ")
     assert headwater("check", topic, str(files["older"])) == f"compatible with {topic}\n"
-    assert "READER_FIELD_MISSING_DEFAULT_VALUE" in headwater("check", topic, str(files["broken"]), expected=1)
+    wrong = headwater("check", topic, str(files["broken"]), expected=1)
+    assert wrong.startswith(f"not compatible with {topic} (version 1, BACKWARD):\n  The field 'mail'")
+    assert headwater("register", topic, str(files["user"])).endswith("(registered before)\n")
     headwater("register", topic, str(files["older"]))
     assert headwater("diff", topic, "1") == "+ fields.mail.type: string\n+ fields.mail.default: \n"
     assert headwater("diff", topic, "latest", str(files["older"])) == "no difference\n"
@@ -446,3 +448,41 @@ def test_the_schema_commands(
     assert "versions 1" in headwater("delete", topic)
     headwater("delete", topic, "--permanent")
     headwater("get", topic, expected=1)
+
+
+def test_the_schema_commands_say_what_is_wrong_and_what_to_do(
+    registry: Registry, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def told(*arguments: str, expected: int = 1) -> str:
+        assert run(["schema", *arguments, "--url", registry.url]) == expected
+        captured = capsys.readouterr()
+        return captured.out if expected == 0 else captured.err
+
+    texts = {
+        "user.avsc": USER,
+        "broken.avsc": BROKEN,
+        "empty.avsc": "",
+        "half.avsc": "{",
+        "object.json": '{"type": "object"}',
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    user, broken, empty, half, document = (str(tmp_path / name) for name in texts)
+    told("register", topic, user, expected=0)
+    assert "not compatible" in (wrong := told("register", topic, broken))
+    assert "READER_FIELD_MISSING_DEFAULT_VALUE" in wrong
+    assert f"schema diff {topic} latest {broken}" in wrong
+    assert "it is empty" in told("register", topic, empty)  # nothing else, to the registry: the version before again
+    assert json.loads(told("list", "--prefix", topic, "-o", "json", expected=0))[0]["versions"] == [1]
+    assert "is not JSON" in told("diff", topic, "1", half)
+    assert "version 1 has the id" in told("register", f"{topic}-json", document, expected=0)
+    assert "exclude each other" in told("compat", topic, "--set", "FULL", "--unset", expected=2)
+    assert told("compat", topic, "--unset", expected=0) == "BACKWARD\n"  # nothing was set
+    told("mode", topic, "--set", "READONLY", expected=0)
+    assert "--set READWRITE" in told("delete", topic)
+    assert told("mode", topic, "--unset", expected=0) == told("mode", topic, "--unset", expected=0) == "READWRITE\n"
+    assert "--force" in told("mode", topic, "--set", "IMPORT")
+    assert "without --permanent first" in told("delete", topic, "--permanent")
+    told("delete", topic, expected=0)
+    assert "--permanent deletes it" in told("delete", topic)
+    assert "schema list" in told("get", topic)

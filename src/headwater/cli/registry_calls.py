@@ -15,6 +15,26 @@ VARIABLE: Final = "HEADWATER_SCHEMA_REGISTRY_URL"
 DEFAULT_URL: Final = "http://localhost:8081"
 _CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 _PATIENCE_S: Final = 90.0
+_FIRST_SOFT: Final = "Delete it without --permanent first"
+_THEN_FOR_GOOD: Final = "--permanent deletes it for good"
+_HINTS: Final = {
+    40401: "`headwater schema list` shows the subjects; with --deleted, deleted ones too",
+    40402: "`headwater schema list` shows the versions of each subject; with --deleted, deleted ones too",
+    40403: "`headwater schema list` shows the subjects and their latest ids",
+    40404: _THEN_FOR_GOOD,
+    40405: _FIRST_SOFT,
+    40406: _THEN_FOR_GOOD,
+    40407: _FIRST_SOFT,
+    42206: "Delete the schemas that refer to it first",
+    50002: "Try again: registering the same schema twice is safe",
+    50003: "Try again: registering the same schema twice is safe",
+    50004: "Try again when a registry leads; its log says who was elected",
+}
+_HINTS_BY_WORDS: Final = {
+    "read-only mode": "`headwater schema mode SUBJECT --set READWRITE` makes it writable, without a subject all of them",
+    "not in read-write mode": "`headwater schema mode SUBJECT --set READWRITE` ends the import",
+    "Cannot import": "--force sets the mode though there are schemas",
+}
 
 
 def find_registry(given: str | None, options: ConnectOptions = ConnectOptions()) -> FoundDoor:  # noqa: B008
@@ -37,9 +57,7 @@ class RegistryCalls:
         """The answer's document. Raises UserError for an answer that is an error."""
         status, answer = self.try_call(method, path, document)
         if status >= 400:
-            message = answer.get("message") if isinstance(answer, dict) else None
-            code = answer.get("error_code", status) if isinstance(answer, dict) else status
-            raise UserError(str(message or f"The registry answered {status}"), f"error {code} of the registry")
+            raise registry_error(status, answer)
         return answer
 
     def try_call(self, method: str, path: str, document: object = None) -> tuple[int, Any]:
@@ -52,8 +70,7 @@ class RegistryCalls:
             connection.request(method, self._access.path + path, body, headers)
             answer = connection.getresponse()
             data = answer.read()
-            return answer.status, json.loads(data) if data else None
-        except (OSError, HTTPException, ValueError) as problem:
+        except (OSError, HTTPException) as problem:
             raise UserError(
                 f"The schema registry at {self._access.url} does not answer",
                 str(problem),
@@ -61,6 +78,25 @@ class RegistryCalls:
             ) from None
         finally:
             connection.close()
+        try:
+            return answer.status, json.loads(data) if data else None
+        except ValueError:
+            raise UserError(
+                f"What answers at {self._access.url} is no schema registry",
+                f"it answered {answer.status}, and no JSON",
+                f"Another is named with --url or {VARIABLE}",
+            ) from None
+
+
+def registry_error(status: int, answer: Any) -> UserError:
+    """What the registry said, and what can be done about it."""
+    document = answer if isinstance(answer, dict) else {}
+    message, code = (
+        str(document.get("message") or f"The registry answered {status}"),
+        document.get("error_code", status),
+    )
+    hint = next((hint for words, hint in _HINTS_BY_WORDS.items() if words in message), _HINTS.get(code, ""))
+    return UserError(message, f"error {code} of the registry", hint)
 
 
 class RegistryTransport:

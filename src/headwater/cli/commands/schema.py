@@ -2,9 +2,7 @@
 
 import functools
 import json
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import click
@@ -12,11 +10,11 @@ import click
 from headwater.base.errors import UserError
 from headwater.cli.options import login_options, output_option
 from headwater.cli.output import emit, render_table
-from headwater.cli.registry_calls import RegistryCalls, encoded, find_registry
+from headwater.cli.registry_calls import RegistryCalls, encoded, find_registry, registry_error
 from headwater.cli.schema_diff import schema_diff
+from headwater.cli.schema_files import comparable, guessed_type, read_schema
+from headwater.cli.schema_reasons import reasons
 from headwater.cli.settings import ConnectOptions
-
-_ENDINGS = {".avsc": "AVRO", ".proto": "PROTOBUF"}
 
 
 @click.group()
@@ -40,7 +38,7 @@ type_option = click.option(
     "--type",
     "schema_type",
     type=click.Choice(["AVRO", "JSON", "PROTOBUF"], case_sensitive=False),
-    help="Default: by the file's ending (.avsc, .proto), else AVRO.",
+    help="Default: by the file's ending (.avsc, .proto), else by what it says.",
 )
 reference_option = click.option(
     "--reference", "references", metavar="NAME=SUBJECT:VERSION", multiple=True, help="A schema that this one refers to."
@@ -101,9 +99,30 @@ def register(
 ) -> None:
     """Register the schema in FILE (- for stdin) under a subject."""
     document = _document(file, schema_type, references)
-    found = registry.call("POST", f"/subjects/{encoded(subject)}/versions?normalize={normalize}", document)
-    version = found.get("version")
-    emit(output, found, f"{subject} version {version} has the id {found['id']}\n")
+    name = encoded(subject)
+    known, _ = registry.try_call("POST", f"/subjects/{name}?normalize={normalize}", document)
+    status, found = registry.try_call("POST", f"/subjects/{name}/versions?normalize={normalize}", document)
+    if status == 409:
+        raise _incompatible(registry, subject, file, document) or registry_error(status, found)
+    if status >= 400:
+        raise registry_error(status, found)
+    before = " (registered before)" if known == 200 else ""
+    emit(output, found, f"{subject} version {found.get('version')} has the id {found['id']}{before}\n")
+
+
+def _incompatible(registry: RegistryCalls, subject: str, file: str, document: dict[str, Any]) -> UserError | None:
+    """With the reasons one by one, if the registry tells them."""
+    path = f"/compatibility/subjects/{encoded(subject)}/versions?verbose=true"
+    status, checked = registry.try_call("POST", path, document)
+    messages = checked.get("messages") if status == 200 and isinstance(checked, dict) else None
+    if not messages:
+        return None
+    why, against = reasons(messages)
+    return UserError(
+        f"The schema in {file} is not compatible with {subject}" + (f" ({against})" if against else ""),
+        "; ".join(why),
+        f"`headwater schema diff {subject} latest {file}` shows what changed, `headwater schema compat {subject}` the level",
+    )
 
 
 @schema.command()
@@ -132,12 +151,13 @@ def check(
     if status == 404 and isinstance(found, dict) and found.get("error_code") == 40401:
         found = {"is_compatible": True, "messages": []}  # a new subject: nothing to be compatible with
     elif status >= 400:
-        raise UserError(str(found.get("message")), f"error {found.get('error_code')} of the registry")
+        raise registry_error(status, found)
     if found["is_compatible"]:
         emit(output, found, f"compatible with {subject}\n")
         return 0
-    reasons = "".join(f"  {message}\n" for message in found.get("messages") or [])
-    emit(output, found, f"not compatible with {subject}:\n{reasons}")
+    why, against = reasons(found.get("messages") or [])
+    heading = f"not compatible with {subject} ({against})" if against else f"cannot be registered under {subject}"
+    emit(output, found, f"{heading}:\n" + "".join(f"  {line}\n" for line in why))
     return 1
 
 
@@ -148,7 +168,9 @@ def check(
 @registry_options
 def diff(registry: RegistryCalls, subject: str, old: str, new: str, output: str) -> None:
     """What changed between two versions, field by field. OLD and NEW: numbers, latest, or a file."""
-    texts = [_text_of(registry, subject, each) for each in (old, new)]
+    registered = {each: _registered(registry, subject, each) for each in (old, new) if _is_version(each)}
+    kind = next((str(each.get("schemaType") or "AVRO") for each in registered.values()), None)
+    texts = [str(registered[each]["schema"]) if each in registered else _file_text(each, kind) for each in (old, new)]
     found = schema_diff(*texts)
     emit(output, found, "".join(f"{line}\n" for line in found) or "no difference\n")
 
@@ -175,8 +197,10 @@ def delete(registry: RegistryCalls, subject: str, version: str | None, permanent
 def compat(registry: RegistryCalls, subject: str | None, level: str | None, unset: bool, output: str) -> None:
     """Show or set the compatibility level: of a subject, or of all."""
     path = "/config" + (f"/{encoded(subject)}" if subject else "")
+    if level and unset:
+        raise click.UsageError("--set and --unset exclude each other")
     if unset:
-        registry.call("DELETE", path)
+        _unset(registry, path)
     elif level:
         registry.call("PUT", path, {"compatibility": level})
     found = registry.call("GET", f"{path}?defaultToGlobal=true")
@@ -194,17 +218,28 @@ def mode(
 ) -> None:
     """Show or set the mode: of a subject, or of all."""
     path = "/mode" + (f"/{encoded(subject)}" if subject else "")
+    if wanted and unset:
+        raise click.UsageError("--set and --unset exclude each other")
     if unset:
-        registry.call("DELETE", path)
+        _unset(registry, path)
     elif wanted:
         registry.call("PUT", f"{path}?force={force}", {"mode": wanted})
     found = registry.call("GET", f"{path}?defaultToGlobal=true")
     emit(output, found, f"{found['mode']}\n")
 
 
-def _document(file: str, schema_type: str | None, references: tuple[str, ...]) -> dict[str, Any]:
-    kind = (schema_type or _ENDINGS.get(Path(file).suffix, "AVRO")).upper()
-    return {"schema": _read(file), "schemaType": kind, "references": [_reference(each) for each in references]}
+def _unset(registry: RegistryCalls, path: str) -> None:
+    """Nothing that was set is nothing to remove: what holds for all holds already."""
+    status, answer = registry.try_call("DELETE", path)
+    if status >= 400 and not (isinstance(answer, dict) and answer.get("error_code") == 40401):
+        raise registry_error(status, answer)
+
+
+def _document(file: str, given_type: str | None, references: tuple[str, ...]) -> dict[str, Any]:
+    named = [_reference(each) for each in references]
+    text = read_schema(file)
+    kind = (given_type or guessed_type(file, text)).upper()
+    return {"schema": text, "schemaType": kind, "references": named}
 
 
 def _reference(text: str) -> dict[str, Any]:
@@ -215,18 +250,18 @@ def _reference(text: str) -> dict[str, Any]:
     return {"name": name, "subject": subject, "version": int(version)}
 
 
-def _read(file: str) -> str:
-    try:
-        return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as problem:
-        raise UserError(f"Cannot read the schema in {file}", str(problem)) from None
+def _is_version(text: str) -> bool:
+    return text == "latest" or (text.isascii() and text.isdigit())
 
 
-def _text_of(registry: RegistryCalls, subject: str, which: str) -> str:
-    if which == "latest" or (which.isascii() and which.isdigit()):
-        text: str = registry.call("GET", f"/subjects/{encoded(subject)}/versions/{which}?deleted=true")["schema"]
-        return text
-    return _read(which)
+def _registered(registry: RegistryCalls, subject: str, version: str) -> dict[str, Any]:
+    found: dict[str, Any] = registry.call("GET", f"/subjects/{encoded(subject)}/versions/{version}?deleted=true")
+    return found
+
+
+def _file_text(file: str, kind: str | None) -> str:
+    text = read_schema(file)
+    return text if kind is None else comparable(file, text, kind)
 
 
 def _pretty(text: str) -> str:
