@@ -149,6 +149,9 @@ def test_every_call_works_on_every_worker(tmp_path: Path, broker_address: str, t
     ):
         _every_call(first.door, second.door, topic)
         _every_call(second.door, first.door, topic)
+        assert (first.door.metric("worker_rebalance_completed_rebalances_total") or 0) >= 2
+        epoch = "worker_rebalance_epoch"
+        until(lambda: first.door.metric(epoch) == second.door.metric(epoch), "both know the same generation")
 
 
 def test_a_connector_with_an_offsets_topic_of_its_own(tmp_path: Path, broker_address: str, topic: str) -> None:

@@ -21,6 +21,8 @@ from headwater.connect.converters.json_converter import JsonConverter
 from headwater.connect.data.record import ConnectRecord
 from headwater.connect.data.values import parse_text, text_of
 from headwater.connect.errors import ConnectError
+from headwater.connect.metrics.names import GROUPS, LEFT_OUT
+from headwater.connect.metrics.sensors import Sensor, Windows
 from headwater.connect.plugins import Catalog, Kind
 
 ROUNDS = 20_000 if os.environ.get("HEADWATER_SOAK") else 600
@@ -192,6 +194,42 @@ def test_config_definitions_are_kafkas(oracle: Java) -> None:
             for name, row in theirs[plugin.name].items()
         }
         assert ours == expected, plugin.name
+
+
+def test_metrics_have_the_names_and_labels_of_kafka_connects(oracle: Java) -> None:
+    theirs = {(group, name): tuple(tags) for group, name, tags in oracle.call("metrics")["templates"]}
+    assert len(theirs) > 80
+    ours = {
+        (group.partition("/")[0], name): table.labels
+        for group, table in GROUPS.items()
+        for name in (*table.gauges, *table.counters, *table.texts)
+    }
+    left_out = {(group.partition("/")[0], name) for group, name in LEFT_OUT}
+    assert not left_out & ours.keys()
+    assert ours == {key: tags for key, tags in theirs.items() if key not in left_out}
+    assert left_out <= theirs.keys(), "a reason is given for something that Kafka Connect has not got"
+
+
+def test_rates_and_averages_are_worked_out_as_kafka_does(oracle: Java) -> None:
+    for seed in range(30):
+        dice = Random(seed)
+        samples, window_ms = dice.randint(1, 4), dice.choice([10, 1000, 30_000])
+        now_ms, expected = 0, []
+        steps: list[list[float | None]] = [[0, 5.0]]
+        sensor = Sensor(Windows(samples, window_ms))
+        sensor.record(5.0, 0)
+        for _ in range(40):
+            now_ms += int(dice.choice([0, 0.1, 0.5, 1, 1.5, samples, samples + 1]) * window_ms)
+            if dice.random() < 0.7:
+                value = float(dice.randint(-5, 500))
+                steps.append([now_ms, value])
+                sensor.record(value, now_ms)
+            else:
+                steps.append([now_ms, None])
+                figures = (sensor.rate(now_ms), sensor.average(now_ms), sensor.largest(now_ms), sensor.smallest(now_ms))
+                expected.append([None if each is None else pytest.approx(each) for each in figures])
+        theirs = oracle.call("sensor", samples=samples, windowMs=window_ms, steps=steps)["answers"]
+        assert theirs == expected, (seed, samples, window_ms, steps)
 
 
 def test_dice_are_not_loaded() -> None:

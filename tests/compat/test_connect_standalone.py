@@ -45,6 +45,14 @@ class Door:
     def status(self, name: str) -> Any:
         return self.ask("GET", f"/connectors/{name}/status")[1]
 
+    def metric(self, name: str, connector: str = "") -> float | None:
+        """Of the worker, or of the first task of a connector; None: there is none."""
+        with urllib.request.urlopen(self.url + "/metrics", timeout=PATIENCE_S) as answer:
+            text = answer.read().decode()
+        labels = rf'\{{connector="{connector}",task="0"\}}' if connector else ""
+        found = re.search(rf"^kafka_connect_{name}{labels} (\S+)$", text, re.MULTILINE)
+        return None if found is None else float(found[1])
+
     def states(self, name: str) -> list[str]:
         found = self.status(name)
         return [found["connector"]["state"], *(task["state"] for task in found["tasks"])]
@@ -105,6 +113,14 @@ def test_lines_go_to_a_topic_and_from_there_to_a_file_across_restarts(
         )
         lag = door.ask("GET", f"/connectors/{topic}-sink/offsets")[1]["offsets"][0]
         assert lag["partition"] == {"kafka_topic": topic, "kafka_partition": 0}
+        assert door.metric("worker_task_count") == door.metric("worker_task_startup_success_total") == 2
+        assert door.metric("source_task_source_record_write_total", f"{topic}-source") == 2
+        assert door.metric("sink_task_sink_record_send_total", f"{topic}-sink") == 2
+        assert door.metric("sink_task_partition_count", f"{topic}-sink") == 1
+        until(
+            lambda: door.metric("sink_task_sink_record_active_count", f"{topic}-sink") == 0,
+            "the commit covers all of it",
+        )
     with (tmp_path / "in.txt").open("a") as file:
         file.write("last\n")
     with worker(tmp_path, broker_address, source, sink) as door:
@@ -166,6 +182,10 @@ def test_records_that_cannot_be_taken_go_to_the_dead_letter_topic(
         assert dead.header("__connect.errors.stage") == b"VALUE_CONVERTER"
         assert dead.header("__connect.errors.exception.class.name") == b"org.apache.kafka.connect.errors.DataException"
         until(lambda: (tmp_path / "out.txt").read_text() == "{a=1}\n{a=2}\n", "the others are taken")
+        assert door.metric("task_error_total_records_skipped", topic) == 1
+        assert door.metric("task_error_deadletterqueue_produce_requests", topic) == 1
+        assert door.metric("sink_task_sink_record_read_total", topic) == 3
+        assert door.metric("sink_task_sink_record_send_total", topic) == 2
 
 
 def test_a_task_that_failed_is_started_again_and_says_so(tmp_path: Path, broker_address: str, topic: str) -> None:

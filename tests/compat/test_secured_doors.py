@@ -283,6 +283,7 @@ def test_connectors_are_groups(cluster: SecuredCluster, worker: str) -> None:
     assert alice.status("PUT", "/connectors/copy/config", config) == 403
     assert alice.status("DELETE", "/connectors/copy/offsets") == 403
     assert (alice.status("GET", "/admin/loggers"), carol.status("GET", "/admin/loggers")) == (403, 200)
+    assert (alice.status("GET", "/metrics"), carol.status("GET", "/metrics")) == (403, 200)
     assert alice.status("PUT", "/connectors/copy/fence", []) == 400, "signed by workers alone"
     forged = {"X-Connect-Authorization": "Zm9yZ2Vk", "X-Connect-Request-Signature-Algorithm": "HmacSHA256"}
     forger = Caller(worker, cluster.authority, forged)

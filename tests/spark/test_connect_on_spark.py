@@ -108,6 +108,8 @@ def test_a_topic_becomes_files_once_though_the_worker_is_another(
         assert task["runs_on"].startswith("spark local[2] ")
         assert worker.herder.topics(name)[name]["topics"] == [made]
         until(worker, lambda: {each["offset"]["kafka_offset"] for each in worker.herder.read_offsets(name)} == {3})
+        _, (measured,) = worker.herder.running_here()
+        assert measured.values["sink-task-metrics"]["sink-record-send-total"] == 6
     send(broker, made, [typed(6), typed(7)])
     with ConnectWorker(broker.bootstrap_servers) as worker:  # another one goes on
         worker.create(name, config)

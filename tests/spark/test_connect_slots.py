@@ -171,6 +171,9 @@ def test_many_connectors_share_two_slots_and_are_paused_stopped_and_restarted(be
     half = (CONNECTORS + 1) // 2
     bench.until(lambda: load() == [half, CONNECTORS + 1 - half], lambda: str(load()))
     assert bench.task(names[0])["worker_id"] == bench.worker.id
+    sent, written = "sink_task_sink_record_send_total", "source_task_source_record_write_total"
+    bench.until(lambda: bench.door.metric(sent, "shared-sink") == CONNECTORS, lambda: sent)
+    bench.until(lambda: bench.door.metric(written, names[0]) == 1, lambda: written)
 
     one, other = names[:2]
     assert bench.door.ask("PUT", f"/connectors/{one}/pause")[0] == 202

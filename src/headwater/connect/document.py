@@ -12,6 +12,7 @@ from headwater.connect.config.connector import SINK_KEYS, SOURCE_KEYS, common_de
 from headwater.connect.config.definition import ConfigKey
 from headwater.connect.config.distributed import DISTRIBUTED_DEF
 from headwater.connect.config.worker import WORKER_DEF
+from headwater.connect.metrics.names import GROUPS, LEFT_OUT
 from headwater.connect.plugins import Catalog, Kind, Plugin
 
 _INTRODUCTION: Final = """\
@@ -78,6 +79,7 @@ leader can do is handed on to it, what only the owner of a task can do to that o
 | `headwater connect offsets NAME`, with `--set JSON` or `--reset` | `GET`, `PATCH`, `DELETE /connectors/{name}/offsets`, the last two when it is stopped |
 | `headwater connect plugins [CLASS] --all` | `GET /connector-plugins`, `/connector-plugins/{class}/config` |
 | `headwater connect delete NAME` | `DELETE /connectors/{name}` |
+| (Prometheus) | `GET /metrics`, see [Metrics](#metrics) |
 
 The other calls are there too: `GET /`, `/health`, `PATCH /connectors/{name}/config`, `/connectors/{name}/tasks`, `/tasks/{i}/status`,
 `/tasks/{i}/restart`, `/topics`, `/topics/reset`, `/admin/loggers`. Answers and error bodies are Kafka Connect's; where Apache's
@@ -204,6 +206,21 @@ may get a `SinkRun`, a sequence of records that has their values as columns too.
 a source that is told of each (`commit_record`) or says itself where transactions end.
 """
 
+_METRICS: Final = """\
+## Metrics
+
+`GET /metrics` of a worker is Prometheus text: what Kafka Connect gives by JMX, under the names that the example rules of the JMX
+exporter make of it. Each worker tells of what it runs itself, so Prometheus asks each; tasks in Spark's slots tell their
+worker every few seconds. Where callers log in, they need DESCRIBE on the cluster. Rates, averages and extremes are of the last 30 to 60 seconds
+(`metrics.num.samples`, `metrics.sample.window.ms`) and worked out as Kafka does; a `..._percentage` is a share of 1, as it is there. What has no
+value yet is left out. A status, a class or a version is a label of a metric that is 1: `kafka_connect_connector_task_status{connector="a",task="0",status="running"} 1`,
+`kafka_connect_connector_task_info{...}`.
+
+Some differ from Kafka Connect: polls and puts without records are not counted, so averages are those of real batches; a task that fails and is
+started again by its worker goes on counting, and `headwater_connect_task_restarts_total` says how often that was. SparkSink tells what it
+wrote and how long that took: records are read and converted by Spark's executors, and errors are counted nowhere there.
+"""
+
 
 def document() -> str:
     return "\n".join(_lines()) + "\n"
@@ -221,6 +238,7 @@ def _lines() -> Iterator[str]:
     yield "`topic.creation.default.partitions`, `.replication.factor` and any topic config make the topics that a source writes to first;"
     yield "`topic.creation.<group>.include` and `.exclude` choose topics for a group of their own.\n"
     yield from _section("Every sink", "", SINK_KEYS)
+    yield from _metrics()
     yield "## Connectors\n"
     for plugin in catalog.plugins(Kind.SOURCE, Kind.SINK):
         yield from _plugin(plugin, 3, [plugin.cls.__name__.removesuffix("Connector")])
@@ -237,6 +255,19 @@ def _lines() -> Iterator[str]:
     yield "## Predicates\n"
     for plugin in catalog.plugins(Kind.PREDICATE):
         yield from _plugin(plugin, 3, [plugin.name.rpartition(".")[2]])
+
+
+def _metrics() -> Iterator[str]:
+    yield _METRICS
+    yield "| Kafka Connect's group | here | labels | |"
+    yield "|---|---|---|---|"
+    for name, group in GROUPS.items():
+        numbers = ", ".join(f"`{each.replace('-', '_')}`" for each in (*group.gauges, *group.counters))
+        texts = ", ".join(f"`{each.replace('-', '_')}`" for each in group.texts)
+        told = "; ".join(each for each in (numbers, texts and f"as labels: {texts}") if each)
+        labels = ", ".join(f"`{each}`" for each in group.labels)
+        yield f"| {name.partition('/')[0]} | `{group.prefix}_*` | {labels} | {told} |"
+    yield "\nNot there: " + "; ".join(f"`{name}` ({why})" for (_, name), why in LEFT_OUT.items()) + ".\n"
 
 
 def _plugin(plugin: Plugin, level: int, names: list[str]) -> Iterator[str]:

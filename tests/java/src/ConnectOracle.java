@@ -17,7 +17,15 @@ import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import org.apache.kafka.common.MetricNameTemplate;
 import org.apache.kafka.common.config.ConfigDef;
+import org.apache.kafka.common.metrics.MeasurableStat;
+import org.apache.kafka.common.metrics.MetricConfig;
+import org.apache.kafka.common.metrics.stats.Avg;
+import org.apache.kafka.common.metrics.stats.Max;
+import org.apache.kafka.common.metrics.stats.Min;
+import org.apache.kafka.common.metrics.stats.Rate;
 import org.apache.kafka.common.record.TimestampType;
 import org.apache.kafka.connect.data.Field;
 import org.apache.kafka.connect.data.Schema;
@@ -28,6 +36,7 @@ import org.apache.kafka.connect.data.Values;
 import org.apache.kafka.connect.header.ConnectHeaders;
 import org.apache.kafka.connect.header.Header;
 import org.apache.kafka.connect.json.JsonConverter;
+import org.apache.kafka.connect.runtime.ConnectMetricsRegistry;
 import org.apache.kafka.connect.runtime.standalone.StandaloneConfig;
 import org.apache.kafka.connect.sink.SinkRecord;
 import org.apache.kafka.connect.storage.Converter;
@@ -80,6 +89,10 @@ public final class ConnectOracle {
                 return Harness.JSON.createObjectNode().put("text", text);
             case "definitions":
                 return definitions(command);
+            case "metrics":
+                return metrics();
+            case "sensor":
+                return sensor(command);
             case "writeOffsets":
                 return writeOffsets(command);
             case "readOffsets":
@@ -87,6 +100,45 @@ public final class ConnectOracle {
             default:
                 throw new IllegalArgumentException("no such op: " + command);
         }
+    }
+
+    /** The names of Connect's metrics: [group, name, [tags]]. */
+    private static JsonNode metrics() {
+        ObjectNode made = Harness.JSON.createObjectNode();
+        ArrayNode rows = made.putArray("templates");
+        for (MetricNameTemplate each : new ConnectMetricsRegistry().getAllTemplates()) {
+            ArrayNode row = rows.addArray().add(each.group()).add(each.name());
+            ArrayNode tags = row.addArray();
+            each.tags().forEach(tags::add);
+        }
+        return made;
+    }
+
+    /** Kafka's own statistics over values at given times: rate, average, largest, smallest after each step that asks. */
+    private static JsonNode sensor(JsonNode command) {
+        MetricConfig config = new MetricConfig()
+                .samples(command.get("samples").asInt())
+                .timeWindow(command.get("windowMs").asLong(), TimeUnit.MILLISECONDS);
+        List<MeasurableStat> stats = List.of(new Rate(), new Avg(), new Max(), new Min());
+        ObjectNode made = Harness.JSON.createObjectNode();
+        ArrayNode answers = made.putArray("answers");
+        for (JsonNode step : command.get("steps")) {
+            long nowMs = step.get(0).asLong();
+            if (!step.get(1).isNull()) {
+                stats.forEach(each -> each.record(config, step.get(1).asDouble(), nowMs));
+                continue;
+            }
+            ArrayNode answer = answers.addArray();
+            for (MeasurableStat each : stats) {
+                double value = each.measure(config, nowMs);
+                if (Double.isNaN(value)) {
+                    answer.addNull();
+                } else {
+                    answer.add(value);
+                }
+            }
+        }
+        return made;
     }
 
     private static Map<String, String> config(JsonNode node) {

@@ -43,6 +43,8 @@ COMMON_KEYS: Final = (
     whole("task.slots", None, MEDIUM, "How many slots the worker's tasks share: long-lived tasks of a Spark query, each a process that keeps a core of spark.master. 0: none, tasks are threads of the worker. Not given: on a worker of a group with spark.master one for each core but one, else none. At least one core of spark.master stays free.", AtLeast(0)),
     text("rest.extension.classes", None, LOW, "Refused if set: extensions are Java classes. A login is authentication.method=BASIC."),
     *_door_keys(),
+    whole("metrics.num.samples", 2, LOW, "Of how many samples, each metrics.sample.window.ms long, rates and averages of /metrics are.", AtLeast(1)),
+    long("metrics.sample.window.ms", 30_000, LOW, "How long (ms) a sample of metrics is.", AtLeast(1)),
     text("client.id", "", LOW, "The beginning of the client ids of the worker's clients."),
 )  # fmt: skip
 WORKER_DEF: Final = ConfigDef(

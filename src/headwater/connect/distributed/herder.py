@@ -31,6 +31,7 @@ from headwater.connect.distributed.stores import ConfigStore, StatusStore
 from headwater.connect.distributed.transactional_worker import TransactionalWorker
 from headwater.connect.distributed.worker_membership import Membership
 from headwater.connect.errors import ConnectError
+from headwater.connect.metrics.exposition import RunningConnector, RunningTask
 from headwater.connect.plugins import Kind
 from headwater.connect.runtime.config_checks import ConfigChecks
 from headwater.connect.runtime.herder import CONNECTORS_MAX, Running
@@ -168,6 +169,9 @@ class DistributedHerder:
         self._state_of(name)
         self._statuses.put(*(TopicUse(topic, name) for topic in self._statuses.topics(name)))
         self._statuses.log.read_to_end(_GROUP_S)
+
+    def running_here(self) -> tuple[list[RunningConnector], list[RunningTask]]:
+        return self._work.running()
 
     def validated(self, config: Mapping[str, str]) -> Validation:
         return self._checks.validated(config)

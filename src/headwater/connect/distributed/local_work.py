@@ -21,9 +21,10 @@ from headwater.connect.distributed.config_state import Config, ConfigState
 from headwater.connect.distributed.status_records import ConnectorStatus, Status, StatusRecord, TaskStatus, TopicUse
 from headwater.connect.distributed.transactional_worker import TransactionalWorker
 from headwater.connect.errors import ConnectError
+from headwater.connect.metrics.exposition import RunningConnector, RunningTask
 from headwater.connect.plugins import Plugin
 from headwater.connect.runtime.herder import unresolved
-from headwater.connect.runtime.task import State, TaskHandle, TaskId
+from headwater.connect.runtime.task import State, TaskHandle, TaskId, running_task
 
 logger = logging.getLogger("headwater.connect")
 
@@ -113,6 +114,19 @@ class LocalWork:
         for local in list(self._connectors.values()):
             self._drop_connector(local, state)
 
+    # Looking: for any thread
+
+    def running(self) -> tuple[list[RunningConnector], list[RunningTask]]:
+        connectors = []
+        for each in list(self._connectors.values()):
+            plugin, state = each.plugin, each.state
+            if state is State.STOPPED:
+                continue
+            texts = (None, None, None) if plugin is None else (plugin.name, str(plugin.kind), plugin.version)
+            connectors.append(RunningConnector(each.name, state, *texts))
+        tasks = [each.task for each in list(self._tasks.values()) if each.task is not None]
+        return connectors, [running_task(task) for task in tasks]
+
     # Single wishes
 
     def restart(self, wish: Restart, state: ConfigState) -> None:
@@ -168,6 +182,7 @@ class LocalWork:
         if local.target is State.STOPPED:
             self._now(local, State.STOPPED)
             return
+        startup = self._worker.metrics.connectors.begun()
         try:
             local.plugin = self._worker.catalog.connector(local.config.get("connector.class", ""))
             given: set[str] = set()
@@ -179,8 +194,10 @@ class LocalWork:
             self._worker.call(made.start, resolved, late=made.stop)
             local.connector = made
         except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its connector's status
+            startup.state(State.FAILED)
             self._failed(local, error)
             return
+        startup.state(local.target)
         self._now(local, local.target)
         local.unpublished = True
         self._publish(local, state)

@@ -143,6 +143,7 @@ class DistributedService:
             session_timeout_ms=config["session.timeout.ms"],
             rebalance_timeout_ms=config["rebalance.timeout.ms"],
             heartbeat_interval_ms=config["heartbeat.interval.ms"],
+            rebalances=herder.worker.metrics.in_group(),
         )
         self.herder = herder
         herder.peers_tls = self._peers_tls

@@ -18,6 +18,7 @@ from headwater.client import Admin
 from headwater.client.session import COORDINATOR_MOVED, KeyType
 from headwater.connect.distributed.assignor import Resources
 from headwater.connect.distributed.group_protocol import PROTOCOL, PROTOCOL_TYPE, Assignment, MemberState
+from headwater.connect.metrics.worker_metrics import Rebalances
 from headwater.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from headwater.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from headwater.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
@@ -67,11 +68,13 @@ class Membership:
         session_timeout_ms: int,
         rebalance_timeout_ms: int,
         heartbeat_interval_ms: int,
+        rebalances: Rebalances | None = None,
     ) -> None:
         self._joining, self._admin = joining, admin
         self._group_id, self._url, self._host = group_id, url, host
         self._session_timeout_ms, self._rebalance_timeout_ms = session_timeout_ms, rebalance_timeout_ms
         self._heartbeat_s = heartbeat_interval_ms / 1000
+        self._rebalances = rebalances
         self._member_id = ""
         self._generation = -1
         self._rejoin_at = float("inf")
@@ -141,6 +144,8 @@ class Membership:
         """Whether this worker has an assignment now; if not, it is to try again."""
         self._rejoin_at = float("inf")
         self._news.clear()
+        if self._rebalances is not None:
+            self._rebalances.begin()
         metadata = MemberState(self._url, self._host.held()).encode()
         request = JoinGroupRequest(
             group_id=self._group_id,
@@ -200,6 +205,8 @@ class Membership:
         if leads and assignment.delay_ms:
             self._rejoin_at = min(self._rejoin_at, time.monotonic() + assignment.delay_ms / 1000)
         self._host.assigned(assignment, leads=leads, generation=self._generation)
+        if self._rebalances is not None:
+            self._rebalances.end(self._generation, assignment.leader_url, PROTOCOL)
         return True
 
     def _stay(self) -> None:

@@ -16,6 +16,7 @@ from headwater.base.errors import KafkaError
 from headwater.connect.config.connector import connector_def
 from headwater.connect.config.validation import Validation, definition_answer
 from headwater.connect.errors import ConnectError
+from headwater.connect.metrics.exposition import RunningConnector, RunningTask, exposition
 from headwater.connect.plugins import Kind
 from headwater.connect.rest import rights
 from headwater.connect.rest.forwarding import Forwarding
@@ -34,6 +35,7 @@ from headwater.web.router import Router
 logger = logging.getLogger("headwater.connect")
 _STATUS: Final = {NotFound: 404, AlreadyExists: 409, BadRequest: 400, BadOffsets: 400, Conflict: 409, Forbidden: 403}
 KAFKA_VERSION: Final = "4.3.0"  # whose API this is
+_PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
 Route = tuple[str, str, rights.Handler, rights.Guard]
 
 
@@ -64,6 +66,7 @@ class HerderFace(Protocol):
     def alter_offsets(self, name: str, body: Any) -> str: ...
     def reset_offsets(self, name: str) -> str: ...
     def tell_loggers(self, logger_name: str, level: str) -> None: ...
+    def running_here(self) -> tuple[list[RunningConnector], list[RunningTask]]: ...
 
 
 class ConnectDoor(Door):
@@ -131,6 +134,11 @@ class Api:
         return json_response(
             {"status": "healthy", "message": "Worker has completed startup and is ready to handle requests."}
         )
+
+    async def metrics(self, _request: Request) -> Response:
+        """Of this worker alone: Prometheus asks each."""
+        text = await self._thread(lambda: exposition(self._herder.worker.metrics, *self._herder.running_here()))
+        return Response(200, text.encode(), {"Content-Type": _PROMETHEUS})
 
     # Connectors
 
@@ -328,6 +336,7 @@ def connect_door(herder: HerderFace, *more: Route, forwarding: Forwarding | None
     for method, path, handler, guard in (
         ("GET", "/", api.root, rights.any_login),
         ("GET", "/health", api.health, rights.any_login),
+        ("GET", "/metrics", api.metrics, rights.SEE_WORKER),
         ("GET", "/connectors", api.list_connectors, rights.any_login),
         ("POST", "/connectors", api.create, rights.CHANGE),
         ("GET", one, api.info, rights.SEE),

@@ -6,6 +6,7 @@ from typing import Any
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.client import Admin, NewTopic, Producer
 from headwater.connect.errors import ConnectError
+from headwater.connect.metrics.task_metrics import TaskMetrics
 from headwater.connect.runtime.task import TaskId
 from headwater.connect.runtime.tolerance import Failure, context_headers
 
@@ -16,9 +17,15 @@ class DeadLetters:
     """The dead letter topic: made where it is missing, written by a producer of its own."""
 
     def __init__(
-        self, task_id: TaskId, config: dict[str, Any], producer: Settings, admin: Settings, redact: Callable[[str], str]
+        self,
+        task_id: TaskId,
+        config: dict[str, Any],
+        producer: Settings,
+        admin: Settings,
+        redact: Callable[[str], str],
+        metrics: TaskMetrics | None = None,
     ) -> None:
-        self._id, self._redact = task_id, redact
+        self._id, self._redact, self._metrics = task_id, redact, metrics
         self._topic: str = config["errors.deadletterqueue.topic.name"]
         self._with_context: bool = config["errors.deadletterqueue.context.headers.enable"]
         with Admin(admin) as client:
@@ -35,7 +42,16 @@ class DeadLetters:
         headers = list(record.headers)
         if self._with_context:
             headers += context_headers(failure, *self._id, self._redact)
-        self._producer.send(self._topic, record.value, key=record.key, headers=headers)
+        self._count("deadletterqueue-produce-requests")
+        self._producer.send(self._topic, record.value, key=record.key, headers=headers, on_delivery=self._delivered)
+
+    def _delivered(self, error: BaseException | None, _metadata: Any) -> None:
+        if error is not None:
+            self._count("deadletterqueue-produce-failures")
+
+    def _count(self, name: str) -> None:
+        if self._metrics is not None:
+            self._metrics.error(name)
 
     def flush(self) -> None:
         self._producer.flush()

@@ -18,11 +18,12 @@ from headwater.connect.config.definition import ConfigDef
 from headwater.connect.config.secrets import forms_of, kept, redacted, secrets_in, shown
 from headwater.connect.config.validation import Validation
 from headwater.connect.errors import ConnectError
+from headwater.connect.metrics.exposition import RunningConnector, RunningTask
 from headwater.connect.plugins import Plugin
 from headwater.connect.runtime.config_checks import ConfigChecks
 from headwater.connect.runtime.offset_calls import OffsetCalls
 from headwater.connect.runtime.refusals import NOT_STOPPED, AlreadyExists, BadRequest, NotFound
-from headwater.connect.runtime.task import State, TaskHandle, TaskId, status_of
+from headwater.connect.runtime.task import State, TaskHandle, TaskId, running_task, status_of
 from headwater.connect.runtime.worker import Worker
 
 logger = logging.getLogger("headwater.connect")
@@ -126,6 +127,15 @@ class Herder:
 
     def reset_topics(self, name: str) -> None:
         self.get(name).topics.clear()
+
+    def running_here(self) -> tuple[list[RunningConnector], list[RunningTask]]:
+        """For the worker's metrics. What is stopped does not run."""
+        found = [each for each in list(self._running.values()) if each.state is not State.STOPPED]
+        connectors = [
+            RunningConnector(each.name, each.state, each.plugin.name, str(each.plugin.kind), each.plugin.version)
+            for each in found
+        ]
+        return connectors, [running_task(task) for each in found for task in list(each.tasks)]
 
     def validated(self, config: Mapping[str, str]) -> Validation:
         return self._checks.validated(config)
@@ -273,6 +283,7 @@ class Herder:
         if found.target is State.STOPPED:
             found.state = State.STOPPED
             return
+        startup = self.worker.metrics.connectors.begun()
         try:
             given: set[str] = set()
             resolved = self.worker.providers.resolved(found.config, given)
@@ -280,8 +291,10 @@ class Herder:
             found.connector = self._started(found, resolved)
             found.state, found.trace = found.target, None
         except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its connector's status
+            startup.state(State.FAILED)
             self._failed(found, error)
             return
+        startup.state(found.state)
         self._start_tasks(found)
 
     def _started(self, found: Running, resolved: dict[str, str]) -> SourceConnector | SinkConnector:
@@ -345,10 +358,13 @@ class Herder:
         if not found.tasks:
             self._start(found)
             return
+        startup = self.worker.metrics.connectors.begun()
         try:
             found.connector = self._started(found, self.worker.providers.resolved(found.config))
             found.state, found.trace = found.target, None
+            startup.state(found.state)
         except Exception as error:  # noqa: BLE001
+            startup.state(State.FAILED)
             self._failed(found, error)
 
     def _restart_task(self, found: Running, number: int) -> None:

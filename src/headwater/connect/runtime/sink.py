@@ -19,6 +19,7 @@ from headwater.connect.api import Offsets, SinkTask
 from headwater.connect.data.record import SinkRecord
 from headwater.connect.errors import RetriableError
 from headwater.connect.java_regex import compile_java
+from headwater.connect.metrics.names import SINK
 from headwater.connect.runtime.dead_letters import DeadLetters
 from headwater.connect.runtime.pipeline import Pipeline, class_name
 from headwater.connect.runtime.sink_conversion import SinkConversion
@@ -69,6 +70,8 @@ class SinkContext:
 
 
 class SinkWorkerTask(WorkerTask):
+    kind = SINK
+
     def __init__(
         self,
         task_id: TaskId,
@@ -111,6 +114,8 @@ class SinkWorkerTask(WorkerTask):
         self._context = task.context = SinkContext(self, self._props)
         self._current: dict[TopicPartition, int] = {}  # the next offset of each partition, of all that was put
         self._committed: dict[TopicPartition, int] = {}
+        self._covered: dict[TopicPartition, int] = {}  # below it nothing is open: for the metrics
+        self._owned: set[TopicPartition] = set()
         self._batch: Sequence[SinkRecord] = []
         self._records: list[ConsumerRecord] = []  # those of the batch, as the consumer gave them
         self._waiting = False  # a put is to be tried again: nothing may be read
@@ -143,11 +148,14 @@ class SinkWorkerTask(WorkerTask):
     def _make_tolerance(self) -> Tolerance:
         reporters: list[Reporter] = []
         if self._config["errors.log.enable"]:
-            reporters.append(LogReporter(*self.id, self._config["errors.log.include.messages"], self.redact))
+            with_messages = self._config["errors.log.include.messages"]
+            reporters.append(LogReporter(*self.id, with_messages, self.redact, self.metrics))
         if self._config["errors.deadletterqueue.topic.name"]:
-            self._dead = DeadLetters(self.id, self._config, self._producer_settings, self._admin_settings, self.redact)
+            self._dead = DeadLetters(
+                self.id, self._config, self._producer_settings, self._admin_settings, self.redact, self.metrics
+            )
             reporters.append(self._dead)
-        return Tolerance(self._config, reporters, lambda: time.monotonic_ns() // 1_000_000, self.sleep)
+        return Tolerance(self._config, reporters, lambda: time.monotonic_ns() // 1_000_000, self.sleep, self.metrics)
 
     # The loop
 
@@ -201,6 +209,8 @@ class SinkWorkerTask(WorkerTask):
     def _take(self, records: list[ConsumerRecord]) -> None:
         self._gone.clear()
         self._records = records
+        if records:
+            self.metrics.read(len(records))
         self._tell_topics(records)
         run = self._conversion.sink_run(records)
         self._batch = run if run is not None else self._converted(records)
@@ -209,15 +219,23 @@ class SinkWorkerTask(WorkerTask):
             for place, offset in newest.items():
                 partition = TopicPartition(*place)
                 if partition not in self._gone:
+                    if partition not in self._covered:
+                        first = next(each.offset for each in records if (each[0], each[1]) == place)
+                        self._covered[partition] = first
                     self._current[partition] = offset + 1
+            if records:
+                self._count_active()
         self._records, self._batch = [], []
 
     def _put(self) -> bool:
         """The same records again and again, while the task asks for that; False if the task is to stop before."""
         attempts = 0
         while True:
+            began_ms = self.metrics.now_ms()
             try:
                 self.call(self._task.put, self._batch)
+                if self._batch:
+                    self.metrics.put(len(self._batch), self.metrics.now_ms() - began_ms)
                 return True
             except RetriableError as error:
                 attempts += 1
@@ -281,6 +299,8 @@ class SinkWorkerTask(WorkerTask):
     def _assigned(self, partitions: list[TopicPartition]) -> None:
         for partition in partitions:
             self._current.pop(partition, None)
+        self._owned.update(partitions)
+        self.metrics.partitions(len(self._owned))
         self.call(self._task.open, partitions)
         if (self.paused or self._waiting) and partitions:
             self.consumer.pause(*partitions)
@@ -295,8 +315,11 @@ class SinkWorkerTask(WorkerTask):
         self._gone.update(partitions)
         self.call(self._task.close, partitions)
         for partition in partitions:
-            self._current.pop(partition, None)
-            self._committed.pop(partition, None)
+            for offsets in (self._current, self._committed, self._covered):
+                offsets.pop(partition, None)
+        self._owned.difference_update(partitions)
+        self.metrics.partitions(len(self._owned))
+        self._count_active()
 
     def _commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         self._context.commit_requested = False
@@ -313,10 +336,17 @@ class SinkWorkerTask(WorkerTask):
         if self._dead is not None:
             self._dead.flush()  # what is in the dead letter topic may be forgotten here
         try:
-            self.consumer.commit(news)
+            with self.timed_commit():
+                self.consumer.commit(news)
             self._committed.update(news)
+            self._covered.update(news)
+            self._count_active()
         except KafkaError as error:  # the next one has these too, or the partitions are another's by then
             logger.warning("event=commit-failed connector=%r task=%d error=%r", *self.id, str(error))
+
+    def _count_active(self) -> None:
+        open_ones = (offset - self._covered.get(place, offset) for place, offset in self._current.items())
+        self.metrics.active(sum(max(0, each) for each in open_ones))
 
 
 def group_of(connector: str) -> str:

@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from headwater.base.errors import ErrorCode, KafkaError
@@ -158,9 +158,13 @@ class SourceWorkerTask(WorkerTask):
         pipeline = self._make_pipeline()
         reporters = []
         if self._config["errors.log.enable"]:
-            reporters.append(LogReporter(*self.id, self._config["errors.log.include.messages"], self.redact))
-        tolerance = Tolerance(self._config, reporters, lambda: time.monotonic_ns() // 1_000_000, self.sleep)
+            with_messages = self._config["errors.log.include.messages"]
+            reporters.append(LogReporter(*self.id, with_messages, self.redact, self.metrics))
+        tolerance = Tolerance(
+            self._config, reporters, lambda: time.monotonic_ns() // 1_000_000, self.sleep, self.metrics
+        )
         sending = Sending(self, task, pipeline, tolerance)
+        self.metrics.fold = sending.count_arrived
         stop, was_begun = _StopOnce(task.stop), False
         try:
             self._producer = sending.producer = Producer(self._producer_settings)
@@ -175,6 +179,7 @@ class SourceWorkerTask(WorkerTask):
                 sending.producer.close(0)  # what was to be waited for is flushed by now
         finally:
             self._stop = self._producer = None
+            sending.count_arrived()
             pipeline.close()
             if was_begun:  # what was never to start has nothing to stop
                 self._quietly(stop.finish)
@@ -193,6 +198,7 @@ class SourceWorkerTask(WorkerTask):
         next_commit = time.monotonic() + self._flush_interval_s
         try:
             while not self.stopping.is_set():
+                sending.count_arrived()
                 if time.monotonic() >= next_commit or self.commit_requested:
                     self._wait_if_requested(sending)
                     sending.check()
@@ -219,12 +225,30 @@ class SourceWorkerTask(WorkerTask):
     def _poll(self, task: SourceTask, tolerance: Tolerance) -> Iterable[SourceRecord] | None:
         """A poll that asks to be repeated is, after a little."""
         del tolerance
+        began_ms = self.metrics.now_ms()
         try:
-            return self.call(task.poll)  # type: ignore[no-any-return]
+            records: Iterable[SourceRecord] | None = self.call(task.poll)
         except RetriableError as error:
             logger.warning("event=poll-retried connector=%r task=%d error=%r", *self.id, self.redact(str(error)))
             self.sleep(_POLL_AGAIN_S * 10)
             return None
+        if records is None:
+            return None
+        taken_ms = self.metrics.now_ms() - began_ms
+        if not isinstance(records, Sized):
+            return self._counted(records, taken_ms)
+        self.metrics.polled(len(records), taken_ms)
+        return records
+
+    def _counted(self, records: Iterable[SourceRecord], taken_ms: float) -> Iterator[SourceRecord]:
+        """Of a poll that says how much it gives by giving it."""
+        count = 0
+        try:
+            for record in records:
+                count += 1
+                yield record
+        finally:
+            self.metrics.polled(count, taken_ms)
 
     def _commit(self, task: SourceTask, sending: "Sending") -> None:
         sending.tell_arrived()
@@ -232,7 +256,8 @@ class SourceWorkerTask(WorkerTask):
         with self.committing:
             if not offsets or self.cancelled:
                 return
-            self._offsets.write(offsets)
+            with self.timed_commit():
+                self._offsets.write(offsets)
         self.call(task.commit)
 
     def make_topic(self, topic: str) -> None:
@@ -257,6 +282,11 @@ class Sending:
         self._topics: set[str] = set()
         self._outcomes: deque[tuple[SourceRecord, Any]] = deque()  # appended by the producer's threads
         self._failure: BaseException | None = None
+        # counts, each changed by one thread: the producer's, which calls back, and the task's
+        self._delivered = self._undelivered_and_tolerated = self._dropped = 0
+        self._delivered_in_runs = 0  # by either, and so with the lock
+        self._counting = threading.Lock()
+        self._told_of = 0, 0
         self._tells = type(task).commit_record is not SourceTask.commit_record
         # one by one where a transform looks at each, the plugin is told of each, or one may fail and the others not
         self._takes_runs = not (pipeline.steps or self._tells or tolerance.tolerant)
@@ -307,7 +337,7 @@ class Sending:
         delivery = self.producer.send_many(
             run.topic, values, keys=keys, partition=run.partition, timestamps_ms=cast("int | list[int] | None", times)
         )
-        delivery.add_done_callback(lambda done: self._run_is_done(on_the_way, done))
+        delivery.add_done_callback(lambda done: self._run_is_done(on_the_way, len(run), done))
         return True
 
     def _encoded_run(self, run: SourceRun) -> tuple[list[bytes] | None, list[bytes]] | None:
@@ -327,9 +357,11 @@ class Sending:
             return None
         return (cast("list[bytes]", keys) if has_keys else None), cast("list[bytes]", values)
 
-    def _run_is_done(self, on_the_way: Submitted | None, delivery: "TableDelivery") -> None:
+    def _run_is_done(self, on_the_way: Submitted | None, records: int, delivery: "TableDelivery") -> None:
         error = delivery.exception(0)
         if error is None:
+            with self._counting:
+                self._delivered_in_runs += records
             if on_the_way is not None:
                 on_the_way.arrived = True
         elif self._failure is None:
@@ -347,11 +379,11 @@ class Sending:
         try:
             changed = self._pipeline.transform(record, record, self._tolerance)
             if changed is None:
-                self._done(on_the_way, record, None)
+                self._drop(on_the_way, record)
                 return
             key, value, headers = self._converted(changed, record)
         except Skipped:
-            self._done(on_the_way, record, None)
+            self._drop(on_the_way, record)
             return
         self._ensure_topic(changed.topic)
 
@@ -359,6 +391,7 @@ class Sending:
             if error is not None:
                 self._undelivered(on_the_way, record, error)
             else:
+                self._delivered += 1
                 self._done(on_the_way, record, metadata)
 
         self.producer.send(
@@ -391,6 +424,10 @@ class Sending:
         )
         return key, value, headers
 
+    def _drop(self, on_the_way: Submitted | None, record: SourceRecord) -> None:
+        self._dropped += 1
+        self._done(on_the_way, record, None)
+
     def _done(self, on_the_way: Submitted | None, record: SourceRecord, metadata: Any) -> None:
         if on_the_way is not None:
             on_the_way.arrived = True
@@ -402,6 +439,7 @@ class Sending:
             return
         given_up = self._tolerance.give_up(Failure(Stage.KAFKA_PRODUCE, _PRODUCER, error, record, 1))
         if isinstance(given_up, Skipped):
+            self._undelivered_and_tolerated += 1
             self._done(on_the_way, record, None)
         else:
             self._failure = error
@@ -409,6 +447,20 @@ class Sending:
     def check(self) -> None:
         if self._failure is not None:
             raise ConnectError(f"A record could not be delivered: {self._failure}") from self._failure
+
+    @property
+    def arrived(self) -> int:
+        """Records that are in Kafka."""
+        return self._delivered + self._delivered_in_runs
+
+    def count_arrived(self) -> None:
+        """What has arrived since the last time, to the task's metrics."""
+        with self._counting:  # who looks at the metrics may come at the same time as the task
+            now = self.arrived, self._dropped + self._undelivered_and_tolerated
+            before, self._told_of = self._told_of, now
+        arrived, passed_over = now[0] - before[0], now[1] - before[1]
+        if arrived or passed_over:
+            self._worker.metrics.written(arrived, passed_over)
 
     def tell_arrived(self) -> None:
         while self._outcomes:

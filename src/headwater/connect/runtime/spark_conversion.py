@@ -36,7 +36,7 @@ from headwater.connect.runtime.tolerance import Failure, LogReporter, Reporter, 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-CHUNK: Final = "topic string, columns binary, data binary"
+CHUNK: Final = "topic string, columns binary, data binary, rows long"
 JSON_COLUMN: Final = "headwater_json"
 VALUE_COLUMN: Final = "value"
 _PIPELINES_MAX: Final = 8
@@ -186,8 +186,15 @@ class Packing:
             with pa.ipc.new_stream(data, columns) as out:
                 out.write_table(pa.Table.from_pylist(rows, schema=columns))
             yield pa.RecordBatch.from_pydict(
-                {"topic": [topic], "columns": [columns.serialize().to_pybytes()], "data": [data.getvalue()]},
-                schema=pa.schema([("topic", pa.string()), ("columns", pa.binary()), ("data", pa.binary())]),
+                {
+                    "topic": [topic],
+                    "columns": [columns.serialize().to_pybytes()],
+                    "data": [data.getvalue()],
+                    "rows": [len(rows)],
+                },
+                schema=pa.schema(
+                    [("topic", pa.string()), ("columns", pa.binary()), ("data", pa.binary()), ("rows", pa.int64())]
+                ),
             )
 
 

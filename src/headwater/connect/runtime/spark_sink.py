@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from headwater.connect.api import SparkSinkTask
 from headwater.connect.errors import ConnectError, DataError, Interrupted
+from headwater.connect.metrics.names import SPARK_SINK
 from headwater.connect.runtime.spark_conversion import CHUNK, JSON_COLUMN, Conversion, convert, rows_of
 from headwater.connect.runtime.spark_errors import spark_errors, told
 from headwater.connect.runtime.task import TaskId, WorkerTask
@@ -37,6 +38,8 @@ class QueryPlan(NamedTuple):
 
 
 class SparkSinkWorkerTask(WorkerTask):
+    kind = SPARK_SINK
+
     def __init__(
         self,
         task_id: TaskId,
@@ -131,11 +134,11 @@ class SparkSinkWorkerTask(WorkerTask):
 
     def _write(self, task: SparkSinkTask, batch: "DataFrame", batch_id: int) -> None:
         """On the driver, in a thread of PySpark's."""
+        began_ms = self.metrics.now_ms()
         chunks = batch.mapInArrow(convert(self._conversion), CHUNK).persist()
         try:
-            found = [
-                (row["topic"], bytes(row["columns"])) for row in chunks.select("topic", "columns").distinct().collect()
-            ]
+            by_schema = chunks.groupBy("topic", "columns").agg({"rows": "sum"}).collect()
+            found = [(row["topic"], bytes(row["columns"])) for row in by_schema]
             if self.cancelled:
                 raise ConnectError("This task was given up")
             for topic in {topic for topic, _ in found} - self._topics_seen:
@@ -144,6 +147,7 @@ class SparkSinkWorkerTask(WorkerTask):
             if found:
                 rows = frame_of(chunks, {columns for _, columns in found}, self._plan.value_schema)
                 task.write(rows, batch_id)
+                self.metrics.put(sum(row["sum(rows)"] for row in by_schema), self.metrics.now_ms() - began_ms)
         finally:
             chunks.unpersist()
 

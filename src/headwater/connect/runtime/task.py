@@ -14,12 +14,16 @@ import logging
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, Protocol
 
 from headwater.connect.config.secrets import redacted
 from headwater.connect.errors import ConnectError, Interrupted
+from headwater.connect.metrics.exposition import PluginTexts, RunningTask
+from headwater.connect.metrics.names import SOURCE
+from headwater.connect.metrics.task_metrics import TaskMetrics, Values
+from headwater.connect.metrics.worker_metrics import Startup
 from headwater.connect.runtime.spark_session import WorkerSpark
 
 logger = logging.getLogger("headwater.connect")
@@ -64,7 +68,13 @@ class TaskHandle(Protocol):
     def runs_on(self) -> str | None: ...
 
     @property
+    def restarts(self) -> int: ...
+
+    @property
     def paused(self) -> bool: ...
+
+    startup: Startup | None  # of the one who made it
+    plugins: PluginTexts
 
     @property
     def on_state(self) -> "Callable[[Any], None] | None": ...
@@ -82,6 +92,17 @@ class TaskHandle(Protocol):
 
     def join(self, timeout_s: float) -> bool: ...
 
+    def measured(self) -> Values:
+        """What it has counted, as far as that is known here."""
+
+
+def monotonic_ms() -> float:
+    return time.monotonic_ns() / 1_000_000
+
+
+def wall_ms() -> int:
+    return time.time_ns() // 1_000_000
+
 
 def restart_delay_s(failures: int) -> float:
     """After the first failure, the second, ..."""
@@ -90,6 +111,8 @@ def restart_delay_s(failures: int) -> float:
 
 class WorkerTask:
     """`work` is what the kinds of task differ in."""
+
+    kind = SOURCE  # for its metrics
 
     def __init__(self, task_id: TaskId, *, restart: bool, secrets: frozenset[str], paused: bool = False) -> None:
         self.id = task_id
@@ -101,6 +124,9 @@ class WorkerTask:
         self.version: str | None = None  # of the plugin
         self.worker_spark: WorkerSpark | None = None  # the worker's, for tasks that need it
         self.runs_on: str | None = None  # where, if not in a thread of the worker alone
+        self.metrics = TaskMetrics(self.kind, monotonic_ms, wall_ms)
+        self.plugins = PluginTexts()
+        self.startup: Startup | None = None
         self._restart = restart
         self._secrets = secrets
         self.stopping = threading.Event()
@@ -118,7 +144,12 @@ class WorkerTask:
     @state.setter
     def state(self, state: State) -> None:
         changed, self._state = state is not self._state, state
-        if changed and self.on_state is not None:
+        if not changed:
+            return
+        self.metrics.state(state)
+        if self.startup is not None:
+            self.startup.state(state)
+        if self.on_state is not None:
             self.on_state(self)
 
     # For the herder
@@ -146,6 +177,9 @@ class WorkerTask:
         """Whether its thread has ended."""
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
+
+    def measured(self) -> Values:
+        return self.metrics.values()
 
     def redact(self, text: str) -> str:
         return redacted(text, self._secrets)
@@ -196,6 +230,16 @@ class WorkerTask:
         """Called by `work` once the plugin has started."""
         self.state = State.PAUSED if self.paused else State.RUNNING
         self.trace = None
+
+    @contextlib.contextmanager
+    def timed_commit(self) -> Iterator[None]:
+        """Around a commit of offsets, for the metrics."""
+        began_ms, success = self.metrics.now_ms(), False
+        try:
+            yield
+            success = True
+        finally:
+            self.metrics.committed(self.metrics.now_ms() - began_ms, success=success)
 
     def wait_while_paused(self) -> None:
         if not self.paused:
@@ -255,3 +299,8 @@ def status_of(task: TaskHandle, worker_id: str) -> Mapping[str, Any]:
     if task.state is State.FAILED and task.trace is not None:
         made["trace"] = task.trace
     return made
+
+
+def running_task(task: TaskHandle) -> RunningTask:
+    """For the worker's metrics."""
+    return RunningTask(*task.id, task.state, task.restarts, task.measured(), task.plugins)

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from headwater.connect.errors import ConnectError, RetriableError, java_name_of
+from headwater.connect.metrics.task_metrics import TaskMetrics
 
 logger = logging.getLogger("headwater.connect")
 T = TypeVar("T")
@@ -53,11 +54,12 @@ class Tolerance:
         reporters: Sequence[Reporter],
         now_ms: Callable[[], int],
         sleep: Callable[[float], bool],
+        metrics: TaskMetrics | None = None,
     ) -> None:
         self._timeout_ms: int = config["errors.retry.timeout"]
         self._delay_max_ms: int = config["errors.retry.delay.max.ms"]
         self.tolerant = config["errors.tolerance"].lower() == "all"
-        self._reporters, self._now_ms, self._sleep = reporters, now_ms, sleep
+        self._reporters, self._now_ms, self._sleep, self._metrics = reporters, now_ms, sleep, metrics
 
     def run(self, stage: Stage, class_name: str, record: Any, operation: Callable[[], T]) -> T:
         """Raises Skipped if the record was given up, ConnectError if that is not tolerated."""
@@ -68,14 +70,33 @@ class Tolerance:
             try:
                 return operation()
             except RetriableError as error:
+                self._count("total-record-failures")
                 delay_ms = retry_delay_ms(attempts, started_ms, self._now_ms(), self._timeout_ms, self._delay_max_ms)
                 if delay_ms is None or self._sleep(delay_ms / 1000):
-                    raise self.give_up(Failure(stage, class_name, error, record, attempts)) from error
+                    raise self._converting_failed(Failure(stage, class_name, error, record, attempts)) from error
+                self._count("total-retries")
             except Exception as error:
-                raise self.give_up(Failure(stage, class_name, error, record, attempts)) from error
+                raise self._converting_failed(Failure(stage, class_name, error, record, attempts)) from error
 
     def give_up(self, failure: Failure) -> Exception:
-        """Tells the reporters; gives the exception to raise."""
+        """Of what a plugin or the producer says of a record: tells the reporters; gives the exception to raise."""
+        more = () if self.tolerant else ("total-record-errors",)
+        self._count("total-record-failures", *more, at=True)
+        return self._told(failure)
+
+    def _converting_failed(self, failure: Failure) -> Exception:
+        """Counted as Kafka Connect counts: what was tried again in vain is a failure more, and only what was converted
+        or transformed in vain is counted as skipped.
+        """
+        more = ("total-records-skipped",) if self.tolerant else ()
+        self._count("total-record-failures", *more, at=True)
+        return self._told(failure)
+
+    def _count(self, *names: str, at: bool = False) -> None:
+        if self._metrics is not None:
+            self._metrics.error(*names, at=at)
+
+    def _told(self, failure: Failure) -> Exception:
         for reporter in self._reporters:
             reporter.report(failure)
         if self.tolerant:
@@ -95,10 +116,20 @@ def retry_delay_ms(attempts: int, started_ms: int, now_ms: int, timeout_ms: int,
 
 
 class LogReporter:
-    def __init__(self, connector: str, task: int, with_record: bool, redact: Callable[[str], str]) -> None:
+    def __init__(
+        self,
+        connector: str,
+        task: int,
+        with_record: bool,
+        redact: Callable[[str], str],
+        metrics: TaskMetrics | None = None,
+    ) -> None:
         self._connector, self._task, self._with_record, self._redact = connector, task, with_record, redact
+        self._metrics = metrics
 
     def report(self, failure: Failure) -> None:
+        if self._metrics is not None:
+            self._metrics.error("total-errors-logged")
         where = ""
         record = failure.record
         if self._with_record and hasattr(record, "offset"):

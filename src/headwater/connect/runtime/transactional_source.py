@@ -123,6 +123,7 @@ class ExactlyOnceSourceTask(SourceWorkerTask):
         self._open = False
 
     def _begin(self, producer: Producer) -> None:
+        self._ended_at = 0  # what had arrived when the transaction before ended
         self._permission.before_producer(self)
         self._open = False
         producer.init_transactions()
@@ -133,6 +134,7 @@ class ExactlyOnceSourceTask(SourceWorkerTask):
         try:
             next_commit = time.monotonic() + self._interval_s
             while not self.stopping.is_set():
+                sending.count_arrived()
                 if self._boundary == "interval" and (time.monotonic() >= next_commit or self.commit_requested):
                     self.commit_requested = False
                     self._end(task, sending)
@@ -169,6 +171,7 @@ class ExactlyOnceSourceTask(SourceWorkerTask):
         if not commit and self._open:
             sending.flush(self._flush_timeout_s)  # so that it is known which offsets are passed
             self._open = False
+            self._ended_at = sending.arrived
             sending.producer.abort_transaction()
         self._end(task, sending)
 
@@ -187,9 +190,12 @@ class ExactlyOnceSourceTask(SourceWorkerTask):
                 self._ensure_open(producer)
             if not self._open:
                 return
-            for key, value in changes.items():
-                producer.send(self.store.topic, value, key=key)
-            producer.commit_transaction()
+            records, self._ended_at = sending.arrived - self._ended_at, sending.arrived
+            with self.timed_commit():
+                for key, value in changes.items():
+                    producer.send(self.store.topic, value, key=key)
+                producer.commit_transaction()
+            self.metrics.transaction(records)
             self._open = False
             self.store.after_commit(changes)
         sending.tell_arrived()

@@ -12,16 +12,20 @@ from headwater.connect.api import SinkConnector, SourceConnector, SparkSinkTask
 from headwater.connect.config.providers import Providers
 from headwater.connect.config.worker import WorkerConfig
 from headwater.connect.errors import ConnectError
+from headwater.connect.metrics.sensors import Windows
+from headwater.connect.metrics.task_metrics import TaskMetrics
+from headwater.connect.metrics.worker_metrics import WorkerMetrics
 from headwater.connect.plugins import Catalog, Kind, Plugin
 from headwater.connect.runtime.offsets import ConnectorOffsets, OffsetStore
 from headwater.connect.runtime.pipeline import Pipeline
 from headwater.connect.runtime.plugin_calls import PluginCalls
+from headwater.connect.runtime.plugin_texts import plugin_texts
 from headwater.connect.runtime.sink import SinkWorkerTask
 from headwater.connect.runtime.source import SourceWorkerTask
 from headwater.connect.runtime.spark_conversion import Conversion
 from headwater.connect.runtime.spark_session import WorkerSpark
 from headwater.connect.runtime.spark_sink import QueryPlan, SparkSinkWorkerTask
-from headwater.connect.runtime.task import TaskHandle, TaskId, WorkerTask
+from headwater.connect.runtime.task import State, TaskHandle, TaskId, WorkerTask, monotonic_ms, wall_ms
 
 logger = logging.getLogger("headwater.connect")
 
@@ -69,6 +73,8 @@ class Worker:
         self._resolved = self.providers.resolved(config.props)
         self.slots: Slots | None = None
         self.generations: dict[TaskId, int] = {}  # for which set of its connector's tasks each is, in a group
+        windows = Windows(config["metrics.num.samples"], config["metrics.sample.window.ms"])
+        self.metrics = WorkerMetrics(monotonic_ms, windows)
         self.spark = WorkerSpark(self._resolved, f"connect {config.props.get('group.id', 'standalone')}")
 
     def call(self, function: Callable[..., Any], *arguments: Any, late: Callable[[], Any] | None = None) -> Any:
@@ -113,6 +119,28 @@ class Worker:
         """In a slot, if the worker has some and the task needs no session. `props` are `given` with references
         resolved.
         """
+        startup = self.metrics.tasks.begun()
+        try:
+            made = self._placed_task(task_id, plugin, given, props, config, secrets, paused=paused, on_topic=on_topic)
+        except BaseException:
+            startup.state(State.FAILED)
+            raise
+        made.startup = startup
+        made.plugins = plugin_texts(self.catalog, plugin, props, self._resolved)
+        return made
+
+    def _placed_task(
+        self,
+        task_id: TaskId,
+        plugin: Plugin,
+        given: Mapping[str, str],
+        props: Mapping[str, str],
+        config: dict[str, Any],
+        secrets: frozenset[str],
+        *,
+        paused: bool,
+        on_topic: Callable[[str], None],
+    ) -> TaskHandle:
         isolated = config["task.isolation"] == "slot"
         if self.slots is not None and not plugin.cls.needs_spark:
             topic_seen = on_topic if self.config["topic.tracking.enable"] else lambda _topic: None
@@ -142,6 +170,7 @@ class Worker:
         """A task of this process."""
         made = self._new_task(task_id, plugin, props, config, secrets, paused=paused, on_topic=on_topic)
         made.version = plugin.version
+        made.metrics = TaskMetrics(made.kind, monotonic_ms, wall_ms, self.metrics.windows)
         made.worker_spark = self.spark
         return made
 

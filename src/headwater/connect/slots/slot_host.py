@@ -32,6 +32,7 @@ from headwater.spark.slots.message_codec import EndLease, Heartbeat, Hello, Leav
 logger = logging.getLogger("headwater.connect")
 
 _HEARTBEAT_S: Final = 0.5
+_MEASURED_S: Final = 3.0
 _ENDING_S: Final = 0.02
 _ANSWER_S: Final = 300.0  # fencing waits for a leader; the worker ends what it answers no more
 _CANCELLED_S: Final = 2.0  # for threads that may hang
@@ -188,7 +189,7 @@ class SlotHost:
         self._numbers = itertools.count(1)
         self._give_up_at: float | None = None
         self._lost = False
-        self._beat_at = 0.0
+        self._beat_at = self._measured_at = 0.0
         self.begun = 0
 
     @property
@@ -235,6 +236,11 @@ class SlotHost:
         if now - self._beat_at >= _HEARTBEAT_S:
             self._beat_at = now
             self._send(Heartbeat())
+        if now - self._measured_at >= _MEASURED_S:
+            self._measured_at = now
+            for each in self._tasks.values():
+                if each.task is not None and not each.ended:
+                    self._send(messages.Measured(each.run, each.task.measured()))
 
     def lose(self) -> None:
         self._lost = True

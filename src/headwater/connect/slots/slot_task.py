@@ -6,6 +6,9 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from headwater.connect.metrics.exposition import PluginTexts
+from headwater.connect.metrics.task_metrics import Values
+from headwater.connect.metrics.worker_metrics import Startup
 from headwater.connect.runtime.task import State, TaskId
 
 
@@ -48,6 +51,9 @@ class SlotTask:
         self.trace: str | None = None
         self.restarts = 0
         self.runs_on: str | None = None
+        self.startup: Startup | None = None
+        self.plugins = PluginTexts()
+        self.told_values: Values = {}  # by the slot, now and then
         self.stopping = threading.Event()
         self.cancelled = False
         self._over = threading.Event()
@@ -72,11 +78,16 @@ class SlotTask:
     def join(self, timeout_s: float) -> bool:
         return self._over.wait(timeout_s)
 
+    def measured(self) -> Values:
+        return self.told_values
+
     # For the keeper
 
     def now(self, state: State, trace: str | None, runs_on: str | None) -> None:
         changed = (state, trace, runs_on) != (self.state, self.trace, self.runs_on)
         self.state, self.trace, self.runs_on = state, trace, runs_on
+        if self.startup is not None:
+            self.startup.state(state)
         told = self.on_state
         if changed and told is not None:
             told(self)

@@ -83,6 +83,14 @@ class TopicSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class Measured:
+    """What the task has counted since it began here, now and then."""
+
+    run: int
+    values: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
     """The task's thread has ended."""
 
@@ -99,4 +107,4 @@ class Call:
     arguments: list[Any] = field(default_factory=list)
 
 
-CODEC: Final = MessageCodec(Serve, Begin, Pause, End, GiveUp, Answer, Told, TopicSeen, Ended, Call)
+CODEC: Final = MessageCodec(Serve, Begin, Pause, End, GiveUp, Answer, Told, TopicSeen, Measured, Ended, Call)

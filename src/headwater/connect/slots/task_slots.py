@@ -293,6 +293,8 @@ class TaskSlots:
         elif isinstance(message, messages.Told):
             task.restarts = message.restarts
             task.now(State(message.state), message.trace or None, self._where(link))
+        elif isinstance(message, messages.Measured):
+            task.told_values = message.values
         elif isinstance(message, messages.TopicSeen):
             task.on_topic(message.topic)
         elif isinstance(message, messages.Ended):

@@ -13,9 +13,11 @@ import pytest
 from headwater.base.errors import UserError
 from headwater.connect.config.worker import WorkerConfig
 from headwater.connect.errors import ConnectError
+from headwater.connect.metrics.worker_metrics import WorkerMetrics
 from headwater.connect.runtime.offsets import MemoryOffsetStore
-from headwater.connect.runtime.task import State, TaskId, WorkerTask
+from headwater.connect.runtime.task import State, TaskId, WorkerTask, running_task
 from headwater.connect.runtime.worker import Worker
+from headwater.connect.slots import slot_host
 from headwater.connect.slots import task_messages as messages
 from headwater.connect.slots.slot_host import Ask, run_in_slot
 from headwater.connect.slots.slot_task import SlotTask
@@ -190,6 +192,23 @@ def test_a_task_runs_is_paused_resumed_and_stopped(bench: Bench) -> None:
     assert not task.join(0)
     task.begin_stop()
     assert task.join(PATIENCE_S)
+
+
+def test_what_a_task_counts_in_a_slot_is_known_to_the_worker(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slot_host, "_MEASURED_S", 0.0)
+    task = bench.task("a")
+    started = WorkerMetrics(time.monotonic).tasks
+    task.startup = started.begun()
+    assert task.measured() == {}
+    bench.slot(0)
+    bench.until_state(task, State.RUNNING)
+    assert started.values("task")["task-startup-success-total"] == 1
+    until = time.monotonic() + PATIENCE_S
+    while not task.measured():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    assert task.measured()["source-task-metrics"]["source-record-poll-total"] == 0
+    assert running_task(task).values == task.measured()
 
 
 def test_a_task_that_was_never_in_a_slot_is_stopped_at_once(bench: Bench) -> None:

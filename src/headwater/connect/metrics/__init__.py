@@ -1,0 +1,1 @@
+"""What a worker counts, under Kafka Connect's names, and the text that Prometheus reads."""
