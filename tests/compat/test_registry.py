@@ -315,6 +315,20 @@ def test_a_generated_class_finds_its_schema_though_it_was_registered_with_refere
     assert client.get_versions(f"{topic}-value") == [1]
 
 
+def test_a_client_that_read_a_schema_by_its_id_knows_the_id_when_it_looks_the_schema_up(
+    registry: Registry, topic: str
+) -> None:
+    """Its cache takes the answer to an id for that to a version."""
+    with SchemaRegistryClient({"url": registry.url}) as first:
+        registered = first.register_schema(topic, Schema(USER, "AVRO"), normalize_schemas=True)
+    with SchemaRegistryClient({"url": registry.url}) as client:
+        schema = client.get_schema(registered, subject_name=topic)
+        assert client.lookup_schema(topic, schema).schema_id == registered
+        assert client.get_version(topic, 1).schema_id == registered
+        client.clear_caches()
+        assert client.lookup_schema(topic, Schema(USER, "AVRO")).schema_id == registered  # not normalized
+
+
 def test_an_alias_and_a_soft_deleted_subject(client: SchemaRegistryClient, registry: Registry, topic: str) -> None:
     registered = client.register_schema(f"{topic}-real", Schema(USER, "AVRO"))
     assert registry.call("PUT", f"/config/{topic}-alias", {"alias": f"{topic}-real"})[0] == 200

@@ -458,7 +458,8 @@ class Api:
             tags = await node.run(tagging.schema_tags(node.state, node.registry.parser, version, query.all("findTags")))
             if tags:
                 document["schemaTags"] = tags
-        if query.get("referenceFormat") == "qualified" and version.content.references:
+        reference_format = query.get("referenceFormat") or query.get("reference_format")  # confluent-kafka's client
+        if reference_format == "qualified" and version.content.references:
             document["references"] = [
                 {**each.document(), "subject": beside(version.subject, each.subject)}
                 for each in version.content.references

@@ -13,6 +13,7 @@ from typing import Any, Final
 from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.base.ids import TopicPartition
 from headwater.client import AsyncAdmin, AsyncConsumer, AsyncProducer, ConfigResource, NewTopic, ResourceType
+from headwater.client.errors import BootstrapFailed, ConnectionFailed
 from headwater.client.producer.types import ProducerFenced
 from headwater.registry.config import RegistryConfig
 from headwater.registry.records import Record, encode_key, encode_value, noop
@@ -22,6 +23,7 @@ logger = logging.getLogger("headwater.registry")
 
 _POLL_RECORDS_MAX: Final = 5000
 _KNOWN_AGAIN_S: Final = 0.1
+_REACHED_AGAIN_S: Final = 0.5
 _FENCED: Final = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
 
 
@@ -54,6 +56,7 @@ class SchemaLog:
         self.state = State()
         self.cluster_id = ""
         self.applied_offset = -1  # the last one that is in the state
+        self._unreachable = ""  # why no broker could be reached
         self._config = config
         self._topic = config.text("kafkastore.topic")
         self._partition = TopicPartition(self._topic, 0)
@@ -71,13 +74,14 @@ class SchemaLog:
         timeout_s = self._config.number("kafkastore.init.timeout.ms") / 1000
         try:
             async with asyncio.timeout(timeout_s):
-                await self._make_topic()
+                await self._make_topic_when_reached()
                 await self._read_all()
         except TimeoutError:
             raise UserError(
                 f"The schema registry could not read the topic {self._topic} within {timeout_s:g} s",
-                f"the brokers at {self._config.bootstrap_servers} did not answer in time",
-                "Look whether they run (`headwater cluster health`), or set kafkastore.init.timeout.ms",
+                self._unreachable or f"the brokers at {self._config.bootstrap_servers} did not answer in time",
+                "Look whether they run (`headwater cluster health`), name others with --set "
+                "kafkastore.bootstrap.servers=HOST:PORT, or set kafkastore.init.timeout.ms",
             ) from None
         except KafkaError as problem:
             raise UserError(
@@ -87,6 +91,21 @@ class SchemaLog:
             ) from None
         self._reading = asyncio.create_task(self._follow())
         self._reading.add_done_callback(self._on_reading_ended)
+
+    async def _make_topic_when_reached(self) -> None:
+        """A registry may be started before its brokers: it waits for them, and says so."""
+        while True:
+            try:
+                await self._make_topic()
+            except BootstrapFailed as problem:
+                if not any(isinstance(each, ConnectionFailed) and each.refused for each in problem.attempts):
+                    raise  # somebody listens there, and another time will not help
+                if self._unreachable != str(problem):
+                    self._unreachable = str(problem)
+                    logger.warning("event=waiting-for-brokers reason=%.500r", self._unreachable)
+                await asyncio.sleep(_REACHED_AGAIN_S)
+            else:
+                return
 
     async def _make_topic(self) -> None:
         async with AsyncAdmin(self._client) as admin:

@@ -5,7 +5,9 @@ registry has put into its metadata.
 import json
 from typing import Any
 
-from headwater.registry.decisions import registering, settings
+import pytest
+
+from headwater.registry.decisions import equivalence, registering, settings
 from headwater.registry.decisions.documents import schema_request
 from headwater.registry.decisions.steps import run_in_place
 from unit.registry.twin import Twin, record
@@ -63,3 +65,51 @@ def test_the_version_in_the_metadata_must_be_that_of_the_registered_schema() -> 
     twin.register("s", '"int"')
     assert looked_up(twin, "s", '"int"', metadata={"properties": {"confluent:version": "1"}}) == 1
     assert looked_up(twin, "s", '"int"', metadata={"properties": {"confluent:version": "2"}}) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "second"),
+    [
+        (
+            "AVRO",
+            record("a.R", ("f", "int")),
+            '{"name":"R","namespace":"a","type":"record","fields":[{"name":"f","type":"int"}]}',
+        ),
+        ("JSON", '{"type":"object","title":"T"}', '{"title":"T","type":"object"}'),
+    ],
+)
+@pytest.mark.parametrize("normalize", [False, True])
+def test_a_schema_that_was_normalized_is_found_as_it_came_and_the_other_way_round(
+    kind: str, first: str, second: str, normalize: bool
+) -> None:
+    twin = Twin()
+    registered = twin.register("s", first, normalize=normalize, schemaType=kind)
+    for text in (first, second):
+        for each in (False, True):
+            assert looked_up(twin, "s", text, normalize=each, schemaType=kind) == 1
+            assert twin.register("s", text, normalize=each, schemaType=kind) == registered
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [('{"const":true}', '{"const":1}'), ('{"const":1}', '{"const":1.0}'), ("{}", "true")]
+)
+def test_values_of_json_that_python_thinks_equal_are_not(first: str, second: str) -> None:
+    twin = Twin()
+    twin.register("s", first, schemaType="JSON")
+    assert looked_up(twin, "s", second, schemaType="JSON") is None
+
+
+def test_no_more_than_a_bounded_length_of_versions_is_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
+    twin = Twin()
+    twin.register("s", record("R", ("f", "int")), normalize=True)
+    twin.register("s", record("R", ("f", "int"), ("g", ["null", "int"])), normalize=True, force=True)
+    assert looked_up(twin, "s", record("R", ("f", "int"))) == 1
+    monkeypatch.setattr(equivalence, "_CHARACTERS_MAX", 100)
+    assert looked_up(twin, "s", record("R", ("f", "int"))) is None
+
+
+def test_a_protobuf_schema_is_found_by_its_normalized_text() -> None:
+    twin = Twin()
+    text = 'syntax="proto3"; message M {N b=2; int32 a=1; message N {}}'
+    registered = twin.register("s", text, schemaType="PROTOBUF")
+    assert twin.register("s", text, normalize=True, schemaType="PROTOBUF") == registered

@@ -8,9 +8,13 @@ from typing import Any
 import pytest
 
 from headwater.base.errors import ErrorCode, KafkaError, UserError
+from headwater.client.addresses import Address
+from headwater.client.errors import BootstrapFailed, ConnectionFailed
 from headwater.registry import schema_log
 from headwater.registry.config import RegistryConfig
 from headwater.registry.schema_log import SchemaLog
+
+REFUSED = BootstrapFailed([ConnectionFailed(Address("host", 1), "nothing listens there", refused=True)])
 
 
 class Cluster:
@@ -83,3 +87,49 @@ def test_a_compacted_topic_that_somebody_has_just_made_serves(monkeypatch: pytes
     cluster = Cluster("compact", is_late=True)
     make_topic(cluster, monkeypatch)
     assert cluster.asked == ["configs", "create", "configs", "describe"]
+
+
+def test_a_registry_that_was_started_before_its_brokers_waits_for_them(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster, attempts = Cluster("compact"), 0
+
+    def late(config: Any) -> Cluster:
+        nonlocal attempts
+        attempts += 1
+        if attempts < 3:
+            raise REFUSED
+        return cluster
+
+    async def make() -> None:
+        await SchemaLog(RegistryConfig.of({})[0])._make_topic_when_reached()
+
+    monkeypatch.setattr(schema_log, "AsyncAdmin", late)
+    monkeypatch.setattr(schema_log, "_REACHED_AGAIN_S", 0)
+    asyncio.run(make())
+    assert cluster.asked == ["configs", "describe"]
+    assert caplog.text.count("waiting-for-brokers") == 1  # for one reason, once
+
+
+def test_brokers_that_cannot_be_reached_in_time_are_told_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody(_config: Any) -> Cluster:
+        raise REFUSED
+
+    async def start() -> None:
+        await SchemaLog(RegistryConfig.of({"kafkastore.init.timeout.ms": "1"})[0]).open()
+
+    monkeypatch.setattr(schema_log, "AsyncAdmin", nobody)
+    with pytest.raises(UserError, match="nothing listens there"):
+        asyncio.run(start())
+
+
+def test_brokers_that_are_there_and_do_not_answer_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def other(_config: Any) -> Cluster:
+        raise BootstrapFailed([ConnectionFailed(Address("host", 1), "does not speak the Kafka protocol")])
+
+    async def start() -> None:
+        await SchemaLog(RegistryConfig.of({})[0]).open()
+
+    monkeypatch.setattr(schema_log, "AsyncAdmin", other)
+    with pytest.raises(UserError, match="does not speak"):
+        asyncio.run(start())

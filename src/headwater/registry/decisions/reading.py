@@ -99,7 +99,9 @@ def version_with_id(state: State, id_: int, subject: str | None) -> Version:
 
 def id_document(version: Version, subject: str | None, text: str, max_id: int | None) -> dict[str, Any]:
     """GET /schemas/ids/{id}. Which subject and version it is from is told to those who asked for a subject."""
-    document: dict[str, Any] = {"subject": version.subject, "version": version.version} if subject else {}
+    document: dict[str, Any] = {}
+    if subject:  # confluent-kafka's client keeps it as what GET .../versions/{version} would say, and needs the id then
+        document = {"subject": version.subject, "version": version.version, "id": version.id}
     document |= {"guid": version.guid, **content_document(version.content), "schema": text}
     return document if max_id is None else {**document, "maxId": max_id}
 

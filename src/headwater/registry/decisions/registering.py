@@ -6,21 +6,20 @@ the next id. A version number grows by one from the highest that the subject has
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 from headwater.registry import errors, records
 from headwater.registry.decisions.documents import SchemaRequest, content_document
+from headwater.registry.decisions.equivalence import VERSION_PROPERTY, equivalent_version
 from headwater.registry.decisions.schema_parser import SchemaParser
 from headwater.registry.decisions.settings import config_in_scope, is_import, mode_in_scope, require_writable
 from headwater.registry.decisions.steps import Decision, Rules, Steps, Work
 from headwater.registry.decisions.tagging import tagged, with_tags_of
 from headwater.registry.records import Key, Record
-from headwater.registry.state import AVRO, SchemaContent, State, Version, value_of
+from headwater.registry.state import SchemaContent, State, Version, value_of
 from headwater.registry.subjects import DEFAULT_CONTEXT, beside, is_valid, parse_subject
 from headwater.schemas import CompatibilityLevel, ParsedSchema, SchemaError, check
 from headwater.web.messages import HttpError
-
-_VERSION_PROPERTY: Final = "confluent:version"  # of metadata: set by the registry where a client asked for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,7 @@ def registration(
         here = [each for each in same if each.subject == subject and not each.deleted]
         if here:
             return Decision([], registered_document(here[-1]))
-        equivalent = yield from _equivalent_version(registry, subject, content, deleted=False)
+        equivalent = yield from equivalent_version(state, registry.parser, subject, content, deleted=False)
         if equivalent is not None:
             return Decision([], registered_document(equivalent))
     schema_id = request.id if request.id >= 0 else (same[0].id if same else state.next_id(context))
@@ -126,7 +125,7 @@ def lookup(
     for each in (wanted,) if extended == wanted else (wanted, extended):
         found = _version_with(registry.state, subject, each, deleted)
         if found is None:
-            found = yield from _equivalent_version(registry, subject, each, deleted=deleted)
+            found = yield from equivalent_version(registry.state, registry.parser, subject, each, deleted=deleted)
         if found is not None:
             return found
     return None
@@ -137,53 +136,6 @@ def _version_with(state: State, subject: str, content: SchemaContent, deleted: b
         each for each in state.with_guid(content.guid()) if each.subject == subject and (deleted or not each.deleted)
     ]
     return max(found, key=lambda each: each.version) if found else None
-
-
-def _equivalent_version(
-    registry: Registry, subject: str, wanted: SchemaContent, *, deleted: bool
-) -> Steps[Version | None]:
-    """The latest version that is the same schema in another form. A producer's generated class has everything written
-    out that the registered schema refers to, and nobody but the registry knows the number in `confluent:version`.
-    """
-    for each in reversed(registry.state.versions(subject, deleted=deleted)):
-        stored = each.content
-        if stored.schema_type != wanted.schema_type or stored.rule_set != wanted.rule_set:
-            continue
-        if not _same_metadata(wanted.metadata, each):
-            continue
-        if stored.references == wanted.references:
-            if stored.text == wanted.text:
-                return each
-        elif stored.schema_type == AVRO and not wanted.references:
-            written_out = yield from formatted(registry, each, "resolved")
-            if written_out == wanted.text:
-                return each
-            parsed = yield from registry.parser.parsing(registry.state, subject, replace(wanted, text=written_out))
-            normalized_text: str = yield Work(parsed.normalized, len(written_out))
-            if normalized_text == wanted.text:
-                return each
-    return None
-
-
-def _same_metadata(wanted: Mapping[str, Any] | None, stored: Version) -> bool:
-    """But for the version that only one of them names, which must be the stored one's own."""
-    named, own = (_version_property(each) for each in (wanted, stored.content.metadata))
-    if (named is None) == (own is None):
-        return wanted == stored.content.metadata
-    if named is not None and named != str(stored.version):
-        return False
-    return _without_version(wanted) == _without_version(stored.content.metadata)
-
-
-def _version_property(metadata: Mapping[str, Any] | None) -> Any:
-    return ((metadata or {}).get("properties") or {}).get(_VERSION_PROPERTY)
-
-
-def _without_version(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
-    properties = {
-        name: value for name, value in ((metadata or {}).get("properties") or {}).items() if name != _VERSION_PROPERTY
-    }
-    return {name: value for name, value in {**(metadata or {}), "properties": properties}.items() if value}
 
 
 def canonical(
@@ -344,8 +296,8 @@ def _populated(
     )
     rule_set = merged_rules(merged_rules(config.get("defaultRuleSet"), rule_set), config.get("overrideRuleSet"))
     properties = (metadata or {}).get("properties") or {}
-    if new_version is not None and (version != 0 or _VERSION_PROPERTY in properties):
-        properties = dict(sorted({**properties, _VERSION_PROPERTY: str(new_version)}.items()))
+    if new_version is not None and (version != 0 or VERSION_PROPERTY in properties):
+        properties = dict(sorted({**properties, VERSION_PROPERTY: str(new_version)}.items()))
         metadata = _ordered({**(metadata or {}), "properties": properties}, ("tags", "properties", "sensitive"))
     return replace(content, metadata=metadata, rule_set=rule_set)
 
