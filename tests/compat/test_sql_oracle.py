@@ -11,7 +11,7 @@ from compat.support.java import Java
 from compat.support.sql_plans import KINDS, Plan, long_bytes, make_plan, oracle_value
 from headwater.sql.plan.session import PersistentQuery, Session
 from headwater.sql.plan.windowed import decode_key
-from headwater.streams.engine.record import OutputRecord
+from headwater.streams.model.record import OutputRecord
 
 SOAK = os.environ.get("HEADWATER_SOAK") == "1"
 PLANS_OF_EACH = 300 if SOAK else 12

@@ -13,8 +13,8 @@ from compat.support.java import classpath, java_command
 from compat.support.streams_counter import make_app
 from compat.support.streams_results import PARTITIONS, Results, send_words
 from headwater.client import Admin, ConfigResource, KafkaError, NewTopic, ResourceType
-from headwater.streams.lead.topics import plan_topics
 from headwater.streams.slot.offset_metadata import decode_metadata
+from headwater.streams.topics.plan import plan_topics
 from headwater.testing import Broker
 
 WORDS = ["a", "b", "c", "d"]

@@ -17,7 +17,7 @@ from compat.support.java import Java
 from compat.support.streams.cases import OPERATORS, make_cached_case, make_case
 from compat.support.streams.compare import differences, run_here
 from headwater.streams.engine.partition_group import PartitionGroup, PartitionQueue
-from headwater.streams.engine.record import InputRecord, Record
+from headwater.streams.model.record import InputRecord, Record
 from unit.streams.dsl_table import METHODS
 
 SOAK = os.environ.get("HEADWATER_SOAK") == "1"

@@ -10,8 +10,8 @@ import pytest
 from headwater.sql.functions.python_functions import EVERYTHING
 from headwater.sql.plan.session import PersistentQuery, Session
 from headwater.streams.engine.columns import Chunk, OutputColumns
-from headwater.streams.engine.record import InputRecord, OutputRecord
 from headwater.streams.engine.task import Task
+from headwater.streams.model.record import InputRecord, OutputRecord
 from headwater.streams.stores.memory import MemoryState
 from property.sql_queries_support import COLUMNS, Aggregates, Expressions, random_rows
 

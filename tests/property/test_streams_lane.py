@@ -21,9 +21,9 @@ from headwater.streams.engine.lane import lane as lanes
 from headwater.streams.engine.lane import topic_results
 from headwater.streams.engine.lane.counting import compiled_counting
 from headwater.streams.engine.lane.lane import compile_lane
-from headwater.streams.engine.record import OutputRecord
 from headwater.streams.engine.task import Task
 from headwater.streams.engine.task_output import TaskOutput
+from headwater.streams.model.record import OutputRecord
 from headwater.streams.stores import rows_by_key
 from headwater.streams.stores.memory import MemoryState
 

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from headwater.base.config.definition import format_value
-from headwater.connect.config.connector import SINK_KEYS, SOURCE_KEYS, common_def
 from headwater.connect.config.definition import ConfigKey
 from headwater.connect.config.distributed import DISTRIBUTED_DEF
 from headwater.connect.config.worker import WORKER_DEF
+from headwater.connect.connector_config.common import SINK_KEYS, SOURCE_KEYS, common_def
 from headwater.connect.metrics.names import GROUPS, LEFT_OUT
 from headwater.connect.plugins import Catalog, Kind, Plugin
 

@@ -36,7 +36,7 @@ _LOOKS_S: Final = 0.5
 _STARTS: Final = 5
 _STARTING_S: Final = 0.1
 _SLOW_START: Final = "Python worker failed to connect back"
-_DRAINS_S: Final = 60.0
+_DRAINS_S: Final = 240.0  # whoever does not want to wait presses Ctrl-C again
 
 
 def main() -> int:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from headwater.demo.visitors import Visitors
-    from headwater.streams.slot.local_run import LocalRun
+    from headwater.streams.lead.local_run import LocalRun
 
 _LATEST: Final = -1
 _LAST_WINDOW: Final = "SELECT max(window_start) FROM sections WHERE window_start <= datetime('now', '-10 seconds')"

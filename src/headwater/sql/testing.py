@@ -37,7 +37,7 @@ from headwater.sql.plan import reading, windowed
 from headwater.sql.plan.catalog import RowFormat, SourceInfo
 from headwater.sql.plan.inference import register
 from headwater.sql.plan.session import TOPIC_PREFIX, Insertion, PersistentQuery, Session
-from headwater.streams.engine.record import OutputRecord
+from headwater.streams.model.record import OutputRecord
 
 Sent = dict[str, Any]
 

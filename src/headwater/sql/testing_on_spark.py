@@ -22,8 +22,8 @@ from headwater.base.ids import TopicPartition
 from headwater.client import LATEST, Admin, Consumer, NewTopic, Producer
 from headwater.sql.plan.session import PersistentQuery
 from headwater.sql.testing import Run, Sent, encoded, prepared
-from headwater.streams.engine.record import OutputRecord
-from headwater.streams.lead.topics import external_topics, plan_topics
+from headwater.streams.model.record import OutputRecord
+from headwater.streams.topics.plan import external_topics, plan_topics
 
 if TYPE_CHECKING:
     from headwater.streams.on_spark import Runtime, SparkRun

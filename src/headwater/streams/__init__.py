@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from headwater.streams.dsl.vectorized import vectorized
     from headwater.streams.dsl.windows import daily, hopping, monthly, session, sliding, tumbling, unlimited, weekly
     from headwater.streams.engine.failures import ErrorPolicy, Failure, StreamsError
-    from headwater.streams.engine.processor import Context, Processor
-    from headwater.streams.engine.record import Record
-    from headwater.streams.engine.time import fail_on_invalid_timestamp as fail_on_invalid_timestamp
-    from headwater.streams.engine.time import (
+    from headwater.streams.model.processor import Context, Processor
+    from headwater.streams.model.record import Record
+    from headwater.streams.model.time import fail_on_invalid_timestamp as fail_on_invalid_timestamp
+    from headwater.streams.model.time import (
         log_and_skip_on_invalid_timestamp,
         processing_time,
         use_partition_time_on_invalid_timestamp,
     )
-    from headwater.streams.engine.windows import Windowed
+    from headwater.streams.model.windows import Windowed
 
 __getattr__, __dir__ = lazy_names(
     __name__,
@@ -56,18 +56,18 @@ __getattr__, __dir__ = lazy_names(
             "Failure",
             "StreamsError",
         ),
-        "headwater.streams.engine.processor": (
+        "headwater.streams.model.processor": (
             "Context",
             "Processor",
         ),
-        "headwater.streams.engine.record": ("Record",),
-        "headwater.streams.engine.time": (
+        "headwater.streams.model.record": ("Record",),
+        "headwater.streams.model.time": (
             "fail_on_invalid_timestamp",
             "log_and_skip_on_invalid_timestamp",
             "processing_time",
             "use_partition_time_on_invalid_timestamp",
         ),
-        "headwater.streams.engine.windows": ("Windowed",),
+        "headwater.streams.model.windows": ("Windowed",),
     },
 )
 

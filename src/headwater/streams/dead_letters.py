@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from headwater.streams.engine.record import Headers, OutputRecord
+from headwater.streams.model.record import Headers, OutputRecord
 
 PREFIX: Final = "__streams.errors."
 

@@ -27,11 +27,11 @@ from headwater.client.admin import Admin
 from headwater.client.types import topic_id_text
 from headwater.spark.sessions import is_local, register
 from headwater.spark.sinks.hadoop import HadoopFiles
-from headwater.streams.lead.internal_topics import ensure_frame_inputs, ensure_frame_outputs, partitions_of
-from headwater.streams.lead.topics import external_topics, plan_topics
 from headwater.streams.plan.frame_types import JSON_TEXT, NUMBERS, column_type
 from headwater.streams.serdes.port import Serde
 from headwater.streams.serdes.windowed import SessionWindowedSerde, WindowedSerde
+from headwater.streams.topics.internal import ensure_frame_inputs, ensure_frame_outputs, partitions_of
+from headwater.streams.topics.plan import external_topics, plan_topics
 
 if TYPE_CHECKING:
     import pyarrow as pa

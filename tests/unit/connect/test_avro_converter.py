@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headwater.client.schema_registry.client import SchemaRegistryClient
-from headwater.connect.config.validation import validate
+from headwater.connect.connector_config.validation import validate
 from headwater.connect.converters.avro.converter import AvroConverter
 from headwater.connect.converters.avro.from_avro import connect_schema, connect_value
 from headwater.connect.converters.avro.names import AvroOptions

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 from cassandra import InvalidRequest, Unauthorized
 
-from headwater.connect.config.validation import validate
+from headwater.connect.connector_config.validation import validate
 from headwater.connect.connectors.cassandra.mapping import NOW, Source, parse, value_of
 from headwater.connect.connectors.cassandra.options import TableOptions, tables_of, unsupported
 from headwater.connect.connectors.cassandra.rows import (

@@ -7,8 +7,8 @@ import pytest
 from headwater.base.errors import UserError
 from headwater.connect.config.providers import Providers
 from headwater.connect.config.secrets import kept, redacted, secrets_in, shown
-from headwater.connect.config.validation import validate
 from headwater.connect.config.worker import WorkerConfig, refused_overrides
+from headwater.connect.connector_config.validation import validate
 from headwater.connect.errors import ConfigError, ConnectError
 from headwater.connect.plugins import Catalog, Kind
 from headwater.connect.standalone import connector_file

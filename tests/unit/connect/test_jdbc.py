@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headwater.connect.config.validation import validate
+from headwater.connect.connector_config.validation import validate
 from headwater.connect.connectors.jdbc_sink import JdbcSinkConnector
 from headwater.connect.connectors.jdbc_source import JdbcSourceConnector, JdbcSourceTask, is_whole
 from headwater.connect.data import schema as s

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from headwater.connect.config.validation import validate
+from headwater.connect.connector_config.validation import validate
 from headwater.connect.connectors.jdbc_dialects import from_database
 from headwater.connect.connectors.jdbc_mariadb import Mariadb, options_of, schema_of
 from headwater.connect.connectors.jdbc_rows import Row, create_table, statement_of

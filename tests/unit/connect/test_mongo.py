@@ -9,7 +9,7 @@ import bson
 import pytest
 from bson import Binary, Decimal128, Int64, ObjectId, Regex, Timestamp
 
-from headwater.connect.config.validation import validate
+from headwater.connect.connector_config.validation import validate
 from headwater.connect.connectors.mongo.documents import document_of, encoded
 from headwater.connect.connectors.mongo.sink_options import CONFIG_DEF, config_of, overridden_topics, unsupported
 from headwater.connect.connectors.mongo.source import next_filter, partition_of, value_at

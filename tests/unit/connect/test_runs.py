@@ -14,7 +14,7 @@ import pytest
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.client import ConsumerRecord
 from headwater.connect.api import SourceTask
-from headwater.connect.config.connector import connector_def
+from headwater.connect.connector_config.common import connector_def
 from headwater.connect.connectors.file_sink import FileStreamSinkTask
 from headwater.connect.connectors.file_source import _LINE, Lines
 from headwater.connect.converters.base import Converter

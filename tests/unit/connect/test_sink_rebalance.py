@@ -13,7 +13,7 @@ import pytest
 from headwater.base.ids import TopicPartition
 from headwater.client import ConsumerRecord
 from headwater.connect.api import SinkTask
-from headwater.connect.config.connector import connector_def
+from headwater.connect.connector_config.common import connector_def
 from headwater.connect.data.record import SinkRecord
 from headwater.connect.errors import RetriableError
 from headwater.connect.plugins import Catalog, Kind

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from headwater.connect.api import SourceTask
-from headwater.connect.config.connector import connector_def
+from headwater.connect.connector_config.common import connector_def
 from headwater.connect.data.record import SourceRecord
 from headwater.connect.data.schema import STRING
 from headwater.connect.errors import ConnectError

@@ -12,16 +12,17 @@ from typing import Any
 
 import pytest
 
-from headwater.sql.expressions import budget, generated
-from headwater.sql.expressions.column_calls import Failed
+from headwater.sql import budget
+from headwater.sql.expressions import generated
 from headwater.sql.expressions.column_scope import Scope
 from headwater.sql.expressions.compiling import Compiler
-from headwater.sql.expressions.values import EvaluationError, java_double, java_time
 from headwater.sql.functions import library
+from headwater.sql.functions.whole_calls import Failed
 from headwater.sql.language import tree
 from headwater.sql.language import types as t
 from headwater.sql.language.errors import SqlError
 from headwater.sql.language.parser import parse
+from headwater.sql.values import EvaluationError, java_double, java_time
 from unit.sql.expression_cases import LINES, parts_of
 
 _COLUMNS: dict[str, tuple[t.Type, Any]] = {

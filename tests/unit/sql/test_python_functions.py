@@ -8,8 +8,7 @@ from unittest import mock
 
 import pytest
 
-from headwater.sql.expressions import budget
-from headwater.sql.expressions.values import EvaluationError
+from headwater.sql import budget
 from headwater.sql.functions import scope
 from headwater.sql.functions.python_functions import Policy
 from headwater.sql.functions.registry import ScalarFunction
@@ -18,6 +17,7 @@ from headwater.sql.language.errors import SqlError
 from headwater.sql.plan.session import Session
 from headwater.sql.server import answers, pull
 from headwater.sql.server.engine import Engine
+from headwater.sql.values import EvaluationError
 from headwater.streams.engine.columns import Chunk
 from headwater.streams.engine.task import Task
 from headwater.streams.stores.memory import MemoryState

@@ -4,7 +4,7 @@ import pytest
 
 from headwater.streams import App
 from headwater.streams.dead_letters import DeadLetter, Wanted, read_letter, replayed
-from headwater.streams.engine.record import OutputRecord
+from headwater.streams.model.record import OutputRecord
 
 
 def failing(value: str) -> str:

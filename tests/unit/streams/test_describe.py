@@ -1,7 +1,7 @@
 """`describe()` says what Kafka Streams 4.3 says. These texts are from its own Topology.describe()."""
 
 from headwater.streams import App
-from headwater.streams.plan.describe import java_hash_order
+from headwater.streams.topology.describe import java_hash_order
 
 
 def test_order_of_a_java_hash_set() -> None:

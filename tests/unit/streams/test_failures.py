@@ -124,8 +124,8 @@ def test_a_punctuator_that_fails() -> None:
 
 def test_the_position_is_behind_records_that_were_left_out() -> None:
     """Else a partition that ends with poison would be read again at every start."""
-    from headwater.streams.engine.record import InputRecord
     from headwater.streams.engine.task import Task
+    from headwater.streams.model.record import InputRecord
 
     app = build(on_error="skip")
     task = Task(app.topology().sub_topologies()[0], 0, app.settings())

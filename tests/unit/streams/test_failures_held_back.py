@@ -11,8 +11,8 @@ import pytest
 
 from headwater.streams import App, ErrorPolicy, Failure, Materialized, StreamsError, tumbling
 from headwater.streams.engine.failures import Verdict
-from headwater.streams.engine.record import InputRecord, RecordMetadata
 from headwater.streams.engine.task import Task
+from headwater.streams.model.record import InputRecord, RecordMetadata
 from headwater.streams.stores.memory import MemoryState
 from headwater.streams.testing.driver import Driver
 

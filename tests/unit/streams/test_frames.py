@@ -12,9 +12,9 @@ import pytest
 
 from headwater.base.errors import UserError
 from headwater.streams import App, session, tumbling
-from headwater.streams.lead.topics import plan_topics
 from headwater.streams.plan.frame_types import column_type
-from headwater.streams.serdes.port import resolve
+from headwater.streams.serdes.resolving import resolve
+from headwater.streams.topics.plan import plan_topics
 
 
 class Colour(Enum):

@@ -9,8 +9,8 @@ import pytest
 from headwater.base.errors import UserError
 from headwater.streams import App, JoinWindows, Materialized
 from headwater.streams.engine.murmur3 import hash128
-from headwater.streams.engine.record import InputRecord
 from headwater.streams.engine.task import Task
+from headwater.streams.model.record import InputRecord
 from headwater.streams.stores.memory import MemoryState
 
 Rows = list[tuple[Any, Any, int]]

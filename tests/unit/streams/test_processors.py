@@ -13,8 +13,8 @@ from headwater.streams import (
     versioned_store,
     window_store,
 )
-from headwater.streams.engine.record import InputRecord
 from headwater.streams.engine.task import Task
+from headwater.streams.model.record import InputRecord
 from headwater.streams.stores.memory import MemoryState
 
 

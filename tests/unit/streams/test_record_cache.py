@@ -15,8 +15,8 @@ from headwater.streams import App, Materialized, Processor, Record, key_value_st
 from headwater.streams.dead_letters import read_letter
 from headwater.streams.engine.failures import ClusterFailure, ErrorPolicy, Failure, StreamsError, Verdict
 from headwater.streams.engine.partition_group import PartitionQueue
-from headwater.streams.engine.record import InputRecord, RecordMetadata
 from headwater.streams.engine.task import Task
+from headwater.streams.model.record import InputRecord, RecordMetadata
 from headwater.streams.slot.settings import RunSettings
 from headwater.streams.stores.cache import CacheBytes, CachedChange, ChangeContext, StoreCache
 from headwater.streams.stores.key_value import KeyValues

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from headwater.base.errors import UserError
 from headwater.streams import App, Windowed
-from headwater.streams.engine.record import Change
+from headwater.streams.model.record import Change
 from headwater.streams.serdes import SerdeError, resolve
 from headwater.streams.serdes.change import ChangeSerde
 from headwater.streams.serdes.stock import LONG, TEXT

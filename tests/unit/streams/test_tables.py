@@ -79,9 +79,9 @@ class Counting:
 
 
 def test_transform_values_sees_tombstones(app: App) -> None:
-    from headwater.streams.plan.stores import StorePlan
     from headwater.streams.serdes import LONG
     from headwater.streams.stores.spec import StoreSpec
+    from headwater.streams.topology.stores import StorePlan
 
     app.add_store(StorePlan(StoreSpec("seen", timestamped=False), None, LONG))
     app.table("in").transform_values(Counting, stores=["seen"]).to_stream().to("out")

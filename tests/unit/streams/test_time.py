@@ -19,8 +19,8 @@ from headwater.streams import (
     tumbling,
     use_partition_time_on_invalid_timestamp,
 )
-from headwater.streams.engine.record import InputRecord
 from headwater.streams.engine.task import Task
+from headwater.streams.model.record import InputRecord
 from headwater.streams.stores.memory import MemoryState
 
 

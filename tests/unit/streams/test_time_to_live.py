@@ -23,8 +23,8 @@ from headwater.streams import (
 )
 from headwater.streams.engine.columns import Chunk
 from headwater.streams.engine.lane.lane import compile_lane
-from headwater.streams.engine.record import InputRecord
 from headwater.streams.engine.task import Task
+from headwater.streams.model.record import InputRecord
 from headwater.streams.stores.expiring import note_times, times_fit
 from headwater.streams.stores.lmdb import LmdbState
 from headwater.streams.stores.memory import MemoryState

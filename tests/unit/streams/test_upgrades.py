@@ -1,8 +1,8 @@
 """A topology that has changed: what its former run kept, and the new one would lose."""
 
 from headwater.streams import App
-from headwater.streams.plan.upgrades import Losses, TopologyNote, losses, note_of, read_note
 from headwater.streams.slot.upgrade_check import refusal
+from headwater.streams.topology.upgrades import Losses, TopologyNote, losses, note_of, read_note
 
 GENERATED = "KSTREAM-AGGREGATE-STATE-STORE-0000000001"
 

@@ -173,7 +173,7 @@ def reset(target: Target, path: Path, to_latest: bool, force: bool, dry_run: boo
     from headwater.cli.resets import Earliest, Latest, plan_reset
     from headwater.cli.stream_reset import delete_topics, internal_topics, members_of
     from headwater.client.outcomes import all_or_raise
-    from headwater.streams.lead.topics import external_topics
+    from headwater.streams.topics.plan import external_topics
 
     app = load_app(path)
     if target.connect.bootstrap_server is None and target.connect.profile is None:

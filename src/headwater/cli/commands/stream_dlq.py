@@ -199,7 +199,7 @@ def _wanted(given: dict[str, Any]) -> "Wanted":
 def _where(target: Target, app: str) -> tuple[str, int]:
     """The dead letter topic, and how many partitions it has."""
     from headwater.base.errors import UserError
-    from headwater.streams.lead.internal_topics import partitions_of
+    from headwater.streams.topics.internal import partitions_of
 
     if Path(app).is_file():
         from headwater.cli.stream_files import load_app

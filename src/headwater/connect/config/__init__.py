@@ -1,3 +1,1 @@
-"""What connectors, tasks, converters and transforms are configured with: one table each, and how a config is checked
-against it.
-"""
+"""Tables of properties, secrets and config providers, and what workers are configured with."""

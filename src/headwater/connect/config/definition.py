@@ -147,3 +147,12 @@ def text_of(key: ConfigKey, value: Any) -> str | None:
     if key.type is ConfigType.PASSWORD:
         return HIDDEN
     return format_value(value)
+
+
+def unknown_property(converter: str, name: str) -> str:
+    return f"{converter} has no property {name} here: remove it, docs/CONNECT.md lists those it has"
+
+
+def own_config(prefix: str, props: Mapping[str, str]) -> dict[str, str]:
+    """What stands under a prefix, without it."""
+    return {name[len(prefix) :]: value for name, value in props.items() if name.startswith(prefix)}

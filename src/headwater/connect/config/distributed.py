@@ -6,8 +6,7 @@ from typing import Final
 from headwater.base.config.definition import ConfigType
 from headwater.base.config.validators import AtLeast, OneOf
 from headwater.base.errors import UserError
-from headwater.connect.config.connector import own_config
-from headwater.connect.config.definition import REQUIRED, ConfigDef, ConfigKey
+from headwater.connect.config.definition import REQUIRED, ConfigDef, ConfigKey, own_config
 from headwater.connect.config.keys import HIGH, LOW, a_class, text, whole
 from headwater.connect.config.worker import BOOTSTRAP, COMMON_KEYS, WorkerConfig
 

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from headwater.base.config.properties import parse_properties
 from headwater.base.errors import UserError
-from headwater.connect.config.connector import own_config
+from headwater.connect.config.definition import own_config
 from headwater.connect.errors import ConfigError
 
 _REFERENCE: Final = re.compile(r"\$\{([^}:]*):(?:([^}]*?):)?([^}]*?)\}")

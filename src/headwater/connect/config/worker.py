@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from headwater.base.config.validators import AtLeast, OneOf
 from headwater.base.errors import UserError
-from headwater.connect.config.connector import own_config
-from headwater.connect.config.definition import REQUIRED, ConfigDef, ConfigKey
+from headwater.connect.config.definition import REQUIRED, ConfigDef, ConfigKey, own_config
 from headwater.connect.config.keys import HIGH, LOW, MEDIUM, a_class, flag, listing, long, text, whole
 from headwater.connect.config.secrets import shown
 from headwater.connect.errors import ConfigError

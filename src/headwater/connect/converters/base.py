@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from headwater._version import VERSION
 from headwater.base.config.validators import OneOf
-from headwater.connect.config.definition import ConfigDef
+from headwater.connect.config.definition import ConfigDef, unknown_property
 from headwater.connect.config.keys import LOW, REQUIRED, text
 from headwater.connect.data.runs import Column
 from headwater.connect.data.schema import Schema, SchemaAndValue
@@ -61,7 +61,3 @@ class Converter:
 
     def close(self) -> None:
         """Its connections, if it has any."""
-
-
-def unknown_property(converter: str, name: str) -> str:
-    return f"{converter} has no property {name} here: remove it, docs/CONNECT.md lists those it has"

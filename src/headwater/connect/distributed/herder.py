@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from headwater.base.errors import KafkaError
 from headwater.base.security.tls import ContextSource
-from headwater.connect.config.connector import connector_def
 from headwater.connect.config.definition import ConfigDef
 from headwater.connect.config.secrets import kept, shown
-from headwater.connect.config.validation import Delivery, Validation
+from headwater.connect.connector_config.common import connector_def
+from headwater.connect.connector_config.validation import Delivery, Validation
 from headwater.connect.distributed.assignor import Resources
 from headwater.connect.distributed.config_records import ConnectorConfig, LoggerLevel, Restart, TargetState, TasksCommit
 from headwater.connect.distributed.config_state import ConfigState

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from headwater.connect.api import SinkConnector, SourceConnector
-from headwater.connect.config.connector import connector_def
 from headwater.connect.config.definition import ConfigDef
 from headwater.connect.config.secrets import forms_of, redacted, secrets_in
+from headwater.connect.connector_config.common import connector_def
 from headwater.connect.distributed.assignor import CONNECTOR, Resources
 from headwater.connect.distributed.config_records import Restart
 from headwater.connect.distributed.config_state import Config, ConfigState

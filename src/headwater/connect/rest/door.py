@@ -13,8 +13,8 @@ from urllib.parse import quote
 
 from headwater._version import VERSION
 from headwater.base.errors import KafkaError
-from headwater.connect.config.connector import connector_def
-from headwater.connect.config.validation import Validation, definition_answer
+from headwater.connect.connector_config.common import connector_def
+from headwater.connect.connector_config.validation import Validation, definition_answer
 from headwater.connect.errors import ConnectError
 from headwater.connect.metrics.exposition import RunningConnector, RunningTask, exposition
 from headwater.connect.plugins import Kind

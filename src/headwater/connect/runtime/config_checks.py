@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from headwater.connect.config.secrets import forms_of, redacted
-from headwater.connect.config.validation import Delivery, Validation, names_plugins, validate
+from headwater.connect.connector_config.validation import Delivery, Validation, names_plugins, validate
 from headwater.connect.errors import ConfigError, ConnectError
 from headwater.connect.runtime.refusals import BadRequest
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from headwater.connect.api import SinkConnector, SourceConnector
-from headwater.connect.config.connector import connector_def
 from headwater.connect.config.definition import ConfigDef
 from headwater.connect.config.secrets import forms_of, kept, redacted, secrets_in, shown
-from headwater.connect.config.validation import Validation
+from headwater.connect.connector_config.common import connector_def
+from headwater.connect.connector_config.validation import Validation
 from headwater.connect.errors import ConnectError
 from headwater.connect.metrics.exposition import RunningConnector, RunningTask
 from headwater.connect.plugins import Plugin

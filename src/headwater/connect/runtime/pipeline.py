@@ -5,7 +5,7 @@ task.
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from headwater.connect.config.connector import own_config
+from headwater.connect.config.definition import own_config
 from headwater.connect.converters.base import Converter
 from headwater.connect.data.record import ConnectRecord
 from headwater.connect.plugins import Catalog, Kind

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headwater.client.types import NewTopic
-from headwater.connect.config.connector import own_config
+from headwater.connect.config.definition import own_config
 from headwater.connect.errors import ConfigError
 from headwater.connect.java_regex import compile_java
 

@@ -20,8 +20,8 @@ import traceback
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
-from headwater.connect.config.connector import connector_def
 from headwater.connect.config.secrets import forms_of, redacted, secrets_in
+from headwater.connect.connector_config.common import connector_def
 from headwater.connect.errors import ConnectError
 from headwater.connect.runtime.task import State, TaskId, WorkerTask
 from headwater.connect.runtime.worker import Worker

@@ -8,14 +8,15 @@ import operator
 from collections.abc import Callable
 from typing import Any, Final
 
-from headwater.sql.expressions import generated, values
-from headwater.sql.expressions.budget import spend_text
+from headwater.sql import values
+from headwater.sql.budget import spend_text
+from headwater.sql.expressions import generated
 from headwater.sql.expressions.compiled import Compiled, Evaluate, converted, converted_code
 from headwater.sql.expressions.generated import Code
-from headwater.sql.expressions.values import EvaluationError
 from headwater.sql.language import types
 from headwater.sql.language.errors import Position, SqlError
 from headwater.sql.language.types import Base, DecimalType
+from headwater.sql.values import EvaluationError
 
 _WHOLE: Final[dict[str, Callable[[int, int], int]]] = {
     "+": operator.add,

@@ -8,9 +8,9 @@ from datetime import datetime, time
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
-from headwater.sql.expressions import values
-from headwater.sql.expressions.values import EvaluationError
+from headwater.sql import values
 from headwater.sql.language.types import ArrayType, Base, DecimalType, MapType, StructType, Type
+from headwater.sql.values import EvaluationError
 
 Convert = Callable[[Any], Any]
 

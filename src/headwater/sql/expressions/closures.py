@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headwater.sql.expressions.compiled import Evaluate
-from headwater.sql.expressions.values import EvaluationError
+from headwater.sql.values import EvaluationError
 
 
 def or_null(evaluate: Evaluate) -> Evaluate:

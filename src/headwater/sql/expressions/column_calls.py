@@ -11,22 +11,11 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headwater.sql.expressions import budget
+from headwater.sql import budget
+from headwater.sql.functions.whole_calls import Arguments, Failed, WholeCall
 
-Arguments = tuple[Any, ...]
 Note = Callable[[str, BaseException], None]
 Waiting = Generator[tuple[int, Arguments], Any, Any]  # hands out the place of a call in the text, and its arguments
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """The outcome of a call for one row: what the row alone would have raised."""
-
-    error: Exception
-
-
-WholeCall = Callable[[Sequence[Arguments]], Sequence[Any]]
-"""A function by column: for each row its value, or `Failed`. It raises nothing."""
 
 
 class _Notes:

@@ -12,12 +12,13 @@ from typing import Any, Final
 
 import re2
 
-from headwater.sql.expressions import generated, values
+from headwater.sql import values
+from headwater.sql.expressions import generated
 from headwater.sql.expressions.compiled import Compiled, Evaluate
 from headwater.sql.expressions.generated import Code
-from headwater.sql.expressions.values import EvaluationError
 from headwater.sql.language.errors import Position, SqlError
 from headwater.sql.language.types import Base, Type
+from headwater.sql.values import EvaluationError
 
 OPERATORS: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "=": operator.eq,

@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
-from headwater.sql.expressions import budget, closures, comparing, generated
+from headwater.sql import budget
+from headwater.sql.expressions import closures, comparing, generated
 from headwater.sql.expressions.arithmetic import arithmetic
 from headwater.sql.expressions.casting import converter
 from headwater.sql.expressions.column_scope import Scope

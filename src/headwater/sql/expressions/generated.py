@@ -18,9 +18,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from headwater.sql.expressions import budget
-from headwater.sql.expressions.column_calls import ByColumn, Note, WholeCall
-from headwater.sql.expressions.values import EvaluationError
+from headwater.sql import budget
+from headwater.sql.expressions.column_calls import ByColumn, Note
+from headwater.sql.functions.whole_calls import WholeCall
+from headwater.sql.values import EvaluationError
 
 Evaluate = Callable[[list[Any]], Any]
 _SMALL: Final = 1 << 63

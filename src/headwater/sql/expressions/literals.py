@@ -7,13 +7,13 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from headwater.sql.expressions import values
+from headwater.sql import values
 from headwater.sql.expressions.casting import converter, decimal_of
 from headwater.sql.expressions.compiled import Compiled
-from headwater.sql.expressions.values import EvaluationError
 from headwater.sql.language import tree, types
 from headwater.sql.language.errors import SqlError
 from headwater.sql.language.types import Base, Type
+from headwater.sql.values import EvaluationError
 
 
 def literal_type(node: tree.Literal) -> Type | None:

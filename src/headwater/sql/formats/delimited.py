@@ -8,13 +8,13 @@ import io
 from collections.abc import Sequence
 from typing import Any, Final
 
-from headwater.sql.expressions import values
+from headwater.sql import values
 from headwater.sql.expressions.casting import converter
-from headwater.sql.expressions.values import EvaluationError
 from headwater.sql.formats.port import Field, FormatOptions, Row, RowError, RowSerde
 from headwater.sql.language import types
 from headwater.sql.language.errors import SqlError
 from headwater.sql.language.types import Base, Type
+from headwater.sql.values import EvaluationError
 
 _NAMED: Final = {"TAB": "\t", "SPACE": " "}
 

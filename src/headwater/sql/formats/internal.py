@@ -10,7 +10,7 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any, Final
 
-from headwater.sql.expressions import values
+from headwater.sql import values
 
 
 def _tagged(value: Any) -> Any:

@@ -14,15 +14,15 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
-from headwater.sql.expressions import values
+from headwater.sql import values
 from headwater.sql.expressions.casting import converter
-from headwater.sql.expressions.values import EvaluationError
 from headwater.sql.formats.json_columns import Columns, NotTogether
 from headwater.sql.formats.port import Field, FormatOptions, Row, RowError, RowSerde
-from headwater.sql.functions.json_texts import dump
+from headwater.sql.json_text import dump
 from headwater.sql.language import types
 from headwater.sql.language.errors import SqlError
 from headwater.sql.language.types import ArrayType, Base, DecimalType, MapType, StructType, Type
+from headwater.sql.values import EvaluationError
 
 Convert = Callable[[Any], Any]
 _NUMBERS: Final = (Base.INTEGER, Base.BIGINT, Base.DOUBLE, Base.DECIMAL)

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 
-from headwater.sql.expressions.values import fit, int32, int64
 from headwater.sql.functions.collections import hashable
 from headwater.sql.functions.settings import limit_of
 from headwater.sql.language import types
 from headwater.sql.language.errors import Position, SqlError
 from headwater.sql.language.types import Base, DecimalType, Type
+from headwater.sql.values import fit, int32, int64
 
 State = Any
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import struct
 
-from headwater.sql.expressions.values import EvaluationError
 from headwater.sql.functions.registry import scalar
+from headwater.sql.values import EvaluationError
 
 
 def _declare(name: str, returns: str, letter: str, size: int) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from headwater.sql.expressions.budget import spend
-from headwater.sql.expressions.values import EvaluationError, as_text, int32, int64
+from headwater.sql.budget import spend
 from headwater.sql.functions.registry import scalar
 from headwater.sql.language import types
+from headwater.sql.values import EvaluationError, as_text, int32, int64
 
 _CATEGORY = "COLLECTION"
 SERIES_MAX = 1_000_000

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from headwater.sql.arrow_types import arrow_type, from_arrow, to_arrow
-from headwater.sql.expressions.column_calls import Arguments, Failed
-from headwater.sql.expressions.values import EvaluationError
-from headwater.sql.formats.registry.values import reading
+from headwater.sql.coercion import reading
+from headwater.sql.functions.whole_calls import Arguments, Failed
 from headwater.sql.language.types import Base, Type
+from headwater.sql.values import EvaluationError
 
 _EXACT: Final = (Base.BOOLEAN, Base.INTEGER, Base.BIGINT, Base.DOUBLE, Base.STRING, Base.BYTES)
 

@@ -7,10 +7,10 @@ import time as clocks
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
-from headwater.sql.expressions import values
-from headwater.sql.expressions.values import EvaluationError
+from headwater.sql import values
 from headwater.sql.functions.java_dates import format_moment, midnight, parse_moment, zone
 from headwater.sql.functions.registry import scalar
+from headwater.sql.values import EvaluationError
 
 _CATEGORY = "DATE / TIME"
 _UNITS_MS = {

@@ -15,7 +15,7 @@ from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from headwater.sql.expressions.values import EvaluationError
+from headwater.sql.values import EvaluationError
 
 _SUPPORTED: Final = frozenset("yuMLdDHhkKmsSnAaEezZXxVQqwG")
 _MONTHS: Final = [calendar.month_name[each] for each in range(1, 13)]

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import math
-from datetime import date, datetime, time
 from decimal import Decimal
-from json.encoder import encode_basestring
 from typing import Any
 
-from headwater.sql.expressions.values import EvaluationError, java_double, java_time, java_timestamp
 from headwater.sql.functions.registry import scalar
+from headwater.sql.json_text import dump
+from headwater.sql.values import EvaluationError
 
 _CATEGORY = "JSON"
 _MISSING = object()
@@ -23,40 +20,6 @@ def _load(text: str) -> Any:
         return json.loads(text, parse_float=Decimal)
     except (ValueError, RecursionError):
         return _MISSING
-
-
-def dump(value: Any) -> str:
-    """As Jackson writes it: without spaces."""
-    kind = type(value)
-    if kind is str:
-        return encode_basestring(value)
-    if kind is int:
-        return str(value)
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "true" if value else "false"
-        case int():
-            return str(value)
-        case float():
-            return json.dumps(value) if math.isfinite(value) else json.dumps(java_double(value))
-        case Decimal():  # 1E+999999999 is written as it came: its digits would fill the memory
-            return format(value, "f") if abs(value.adjusted()) < 400 else str(value)
-        case datetime():
-            return json.dumps(java_timestamp(value))
-        case date():
-            return json.dumps(value.isoformat())
-        case time():
-            return json.dumps(java_time(value))
-        case bytes():
-            return json.dumps(base64.b64encode(value).decode())
-        case list():
-            return "[" + ",".join(map(dump, value)) + "]"
-        case dict():
-            return "{" + ",".join(f"{encode_basestring(str(key))}:{dump(each)}" for key, each in value.items()) + "}"
-        case _:
-            return encode_basestring(str(value))
 
 
 def _path(path: str) -> list[str | int]:

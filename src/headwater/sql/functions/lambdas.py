@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from headwater.sql.expressions.values import EvaluationError
 from headwater.sql.functions.registry import scalar
+from headwater.sql.values import EvaluationError
 
 _CATEGORY = "LAMBDA"
 Function = Callable[..., Any]

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_UP, Decimal
 from typing import Any
 
-from headwater.sql.expressions.values import EvaluationError, int32, int64
 from headwater.sql.functions.registry import scalar
 from headwater.sql.functions.signatures import common, decimal_of
 from headwater.sql.language import types
 from headwater.sql.language.types import DecimalType, Type
+from headwater.sql.values import EvaluationError, int32, int64
 
 _CATEGORY = "MATHEMATICAL"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import re2
 
-from headwater.sql.expressions.values import EvaluationError
+from headwater.sql.values import EvaluationError
 
 
 @functools.lru_cache(maxsize=256)

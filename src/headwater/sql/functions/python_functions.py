@@ -28,8 +28,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from headwater.sql.expressions.values import EvaluationError
-from headwater.sql.formats.registry.values import reading
+from headwater.sql.coercion import reading
 from headwater.sql.functions.aggregates import Aggregate, AggregateFunction, no_merge
 from headwater.sql.functions.column_functions import ColumnFunction
 from headwater.sql.functions.registry import Overload, ScalarFunction
@@ -41,6 +40,7 @@ from headwater.sql.language.errors import SqlError
 from headwater.sql.language.reading import Reader
 from headwater.sql.language.tokens import tokenize
 from headwater.sql.language.types import ArrayType, MapType, Type
+from headwater.sql.values import EvaluationError
 
 _PLAIN: Final[dict[Any, Type]] = {
     bool: types.BOOLEAN,

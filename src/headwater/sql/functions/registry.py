@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-from headwater.sql.expressions.column_calls import WholeCall
 from headwater.sql.functions.signatures import Bindings, Implementation, Returns, Signature, parse_signature
+from headwater.sql.functions.whole_calls import WholeCall
 from headwater.sql.language.errors import Position, SqlError
 from headwater.sql.language.types import Type
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import re2
 
-from headwater.sql.expressions.budget import spend_text
-from headwater.sql.expressions.values import EvaluationError
+from headwater.sql.budget import spend_text
 from headwater.sql.functions.patterns import pattern
 from headwater.sql.functions.registry import scalar
+from headwater.sql.values import EvaluationError
 
 _CATEGORY = "STRING"
 LENGTH_MAX = 4 * 1024 * 1024  # of what padding and repetition may make

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from headwater.sql.expressions.values import EvaluationError
 from headwater.sql.language.types import ArrayType, Type
+from headwater.sql.values import EvaluationError
 
 
 @dataclass(frozen=True, slots=True)

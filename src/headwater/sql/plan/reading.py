@@ -7,8 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from headwater.sql.expressions import values
-from headwater.sql.expressions.values import EvaluationError
+from headwater.sql import values
 from headwater.sql.formats.internal import ROWS
 from headwater.sql.formats.library import format_named, with_registry
 from headwater.sql.formats.port import RowSerde
@@ -19,8 +18,9 @@ from headwater.sql.plan.catalog import SourceInfo
 from headwater.sql.plan.relations import KeyColumn, Relation, RowColumn
 from headwater.sql.plan.sources import PSEUDO, WINDOW_BOUNDS
 from headwater.sql.plan.windowed import bare, bounds, windowed_serde
-from headwater.streams.engine.processor import Processor
-from headwater.streams.engine.record import InputRecord, Record
+from headwater.sql.values import EvaluationError
+from headwater.streams.model.processor import Processor
+from headwater.streams.model.record import InputRecord, Record
 
 if TYPE_CHECKING:
     from headwater.streams.dsl.app import App

@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from headwater.sql.expressions import budget, generated
+from headwater.sql import budget
+from headwater.sql.expressions import generated
 from headwater.sql.expressions.column_calls import ByColumn
 from headwater.sql.expressions.column_scope import Scope
 from headwater.sql.expressions.compiled import Compiled, Evaluate

@@ -12,11 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from headwater.sql.expressions import budget
+from headwater.sql import budget
 from headwater.sql.expressions.column_scope import Scope
 from headwater.sql.expressions.compiled import widened
 from headwater.sql.expressions.compiling import Compiler
-from headwater.sql.expressions.values import EvaluationError
 from headwater.sql.formats.registry.port import Schemas
 from headwater.sql.functions import python_functions, scope
 from headwater.sql.language import tree, types
@@ -28,6 +27,7 @@ from headwater.sql.plan.catalog import Catalog, Column, SourceInfo
 from headwater.sql.plan.relations import Errors
 from headwater.sql.plan.sources import check_writable, source_of
 from headwater.sql.plan.troubles import Listener, leave_out
+from headwater.sql.values import EvaluationError
 from headwater.streams.engine.failures import ErrorPolicy
 
 if TYPE_CHECKING:

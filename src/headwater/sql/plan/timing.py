@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from headwater.sql.expressions.values import EvaluationError
 from headwater.sql.plan.windowed import bare
-from headwater.streams.engine.processor import Processor
-from headwater.streams.engine.record import Record
+from headwater.sql.values import EvaluationError
+from headwater.streams.model.processor import Processor
+from headwater.streams.model.record import Record
 
 
 class SetTimestamp(Processor):

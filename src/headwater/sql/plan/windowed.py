@@ -8,7 +8,7 @@ from typing import Any, Final
 from headwater.sql.formats.internal import ROWS
 from headwater.sql.language.tree import Emit, Window, WindowKind
 from headwater.sql.plan.catalog import SourceWindow
-from headwater.streams.engine.windows import SessionWindows, TimeWindows, Windowed
+from headwater.streams.model.windows import SessionWindows, TimeWindows, Windowed
 from headwater.streams.serdes.windowed import SessionWindowedSerde, WindowedSerde
 
 DEFAULT_GRACE_MS: Final = (

@@ -6,7 +6,6 @@ import difflib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from headwater.sql.expressions.values import as_text
 from headwater.sql.formats.json_rows import writing
 from headwater.sql.functions import library
 from headwater.sql.functions.aggregates import AggregateFunction
@@ -22,6 +21,7 @@ from headwater.sql.plan.session import PersistentQuery, Session
 from headwater.sql.server.engine import Outcome
 from headwater.sql.server.push import PushQuery
 from headwater.sql.server.query_states import QueryState
+from headwater.sql.values import as_text
 
 State = Callable[[str], QueryState]  # of a query, by its id
 Entity = dict[str, Any]
@@ -190,7 +190,7 @@ def query_descriptions(text: str, session: Session, state: State, seen: Callable
 
 
 def _described(query: PersistentQuery, state: State) -> Entity:
-    from headwater.streams.plan.describe import describe  # a server without queries does without
+    from headwater.streams.topology.describe import describe  # a server without queries does without
 
     now, why, host = found = state(query.id)
     return {

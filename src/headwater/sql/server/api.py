@@ -16,7 +16,7 @@ import re2
 from headwater._version import VERSION
 from headwater.base.acls import Operation
 from headwater.base.errors import KafkaError, UserError
-from headwater.sql.functions.json_texts import dump
+from headwater.sql.json_text import dump
 from headwater.sql.language import tree
 from headwater.sql.language.errors import SqlError
 from headwater.sql.language.parser import split

@@ -15,12 +15,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from headwater.base.errors import KafkaError, UserError
-from headwater.sql.expressions.values import EvaluationError
 from headwater.sql.formats.json_rows import reading
-from headwater.sql.functions.json_texts import dump
+from headwater.sql.json_text import dump
 from headwater.sql.language.errors import SqlError
 from headwater.sql.plan.catalog import SourceInfo
 from headwater.sql.plan.session import check_key
+from headwater.sql.values import EvaluationError
 from headwater.web.cluster_login import LoginRefused
 from headwater.web.messages import HttpError, Request
 

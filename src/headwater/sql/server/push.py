@@ -22,7 +22,7 @@ from headwater.sql.plan import properties, queries
 from headwater.sql.plan.catalog import Catalog, Column
 from headwater.sql.plan.relations import Errors
 from headwater.streams.engine.failures import ErrorPolicy
-from headwater.streams.engine.record import InputRecord
+from headwater.streams.model.record import InputRecord
 
 if TYPE_CHECKING:
     from headwater.streams.dsl.app import App

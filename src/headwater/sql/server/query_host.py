@@ -57,7 +57,7 @@ class InProcessHost:
         )
 
     def restoring(self, query: PersistentQuery) -> list[StoreProgress]:
-        from headwater.streams.slot.local_run import LocalRun  # a server without queries does without
+        from headwater.streams.lead.local_run import LocalRun  # a server without queries does without
 
         run = query.app.current_run
         return [StoreProgress(*each) for each in run.restoring()] if isinstance(run, LocalRun) else []

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 from headwater.base.errors import KafkaError, UserError
-from headwater.sql.functions.json_texts import dump
+from headwater.sql.json_text import dump
 from headwater.sql.language import tree
 from headwater.sql.language.parser import split
 from headwater.sql.server import answers

@@ -18,21 +18,22 @@ from headwater.streams.dsl.timestamps import extractor
 from headwater.streams.engine.failures import ErrorPolicy, Verdict
 from headwater.streams.engine.table_source import TableSource
 from headwater.streams.engine.task_settings import TaskSettings
-from headwater.streams.engine.time import TimestampExtractor, fail_on_invalid_timestamp
-from headwater.streams.plan.describe import describe
+from headwater.streams.model.time import TimestampExtractor, fail_on_invalid_timestamp
+from headwater.streams.plan.building import build
 from headwater.streams.plan.graph import Graph, StateStoreNode
 from headwater.streams.plan.sources import StreamSourceNode
-from headwater.streams.plan.stores import StorePlan
 from headwater.streams.plan.tables import GlobalStoreNode, TableSourceNode
-from headwater.streams.plan.topology import SourceNode, Topology
-from headwater.streams.serdes.port import SerdeLike, resolve, resolve_optional
+from headwater.streams.serdes.resolving import SerdeLike, resolve, resolve_optional
+from headwater.streams.topology.describe import describe
+from headwater.streams.topology.stores import StorePlan
+from headwater.streams.topology.topology import SourceNode, Topology
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from headwater.streams.lead.local_run import LocalRun
     from headwater.streams.on_spark import SparkRun
     from headwater.streams.query.local import LocalStore
-    from headwater.streams.slot.local_run import LocalRun
     from headwater.streams.testing.driver import Driver
 
 
@@ -198,7 +199,7 @@ class App:
     def topology(self) -> Topology:
         """What the graph has become; built again after each change."""
         if self._built is None or self._built[0] != self.graph.changed:
-            self._built = (self.graph.changed, self.graph.build())
+            self._built = (self.graph.changed, build(self.graph))
         return self._built[1]
 
     def describe(self) -> str:
@@ -207,7 +208,7 @@ class App:
 
     def describe_svg(self) -> str:
         """The topology as a picture: write it to a file, or show it in a notebook with `IPython.display.SVG`."""
-        from headwater.streams.plan.drawing import draw
+        from headwater.streams.topology.drawing import draw
 
         return draw(self.topology())
 
@@ -270,7 +271,7 @@ class App:
         `client`: settings of the Kafka clients by their names; `settings`: those of `slot.settings.RunSettings`.
         """
         require_extra("streams", "An application that runs", STREAMS)
-        from headwater.streams.slot.local_run import LocalRun
+        from headwater.streams.lead.local_run import LocalRun
         from headwater.streams.slot.settings import RunSettings
 
         chosen = RunSettings(

@@ -13,10 +13,11 @@ from headwater.streams.engine.stream_aggregate import StreamAggregate
 from headwater.streams.engine.table import TableSupplier
 from headwater.streams.engine.table_pass_through import TablePassThrough
 from headwater.streams.engine.window_aggregate import Aggregator
-from headwater.streams.engine.windows import AnyWindows, SessionWindows
+from headwater.streams.model.windows import AnyWindows, SessionWindows
 from headwater.streams.plan.graph import GraphNode, ProcessorGraphNode
-from headwater.streams.plan.stores import StorePlan
-from headwater.streams.serdes.port import Serde, SerdeLike, resolve_optional
+from headwater.streams.serdes.port import Serde
+from headwater.streams.serdes.resolving import SerdeLike, resolve_optional
+from headwater.streams.topology.stores import StorePlan
 
 PREFIX = "COGROUPKSTREAM-AGGREGATE-"
 

@@ -17,7 +17,8 @@ from headwater.streams.plan.frames import TABLE_CONFIG, FrameSinkNode, FrameTopi
 from headwater.streams.plan.graph import GraphNode
 from headwater.streams.plan.sources import StreamSourceNode
 from headwater.streams.plan.tables import GlobalStoreNode, TableSourceNode
-from headwater.streams.serdes.port import Serde, SerdeLike, resolve_optional
+from headwater.streams.serdes.port import Serde
+from headwater.streams.serdes.resolving import SerdeLike, resolve_optional
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

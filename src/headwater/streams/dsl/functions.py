@@ -11,7 +11,8 @@ from typing import Any
 from headwater.base.errors import UserError
 from headwater.streams.dsl.expressions import Column
 from headwater.streams.dsl.vectorized import Vectorized
-from headwater.streams.serdes.port import Serde, resolve_optional
+from headwater.streams.serdes.port import Serde
+from headwater.streams.serdes.resolving import resolve_optional
 from headwater.streams.serdes.stock import JSON
 
 

@@ -10,15 +10,16 @@ from headwater.streams.engine.stream_aggregate import StreamAggregate, one_more,
 from headwater.streams.engine.table import TableSupplier
 from headwater.streams.plan.graph import Graph, GraphNode, ProcessorGraphNode
 from headwater.streams.plan.repartition import RepartitionNode
-from headwater.streams.plan.stores import StorePlan
-from headwater.streams.serdes.port import Serde, SerdeLike, resolve_optional
+from headwater.streams.serdes.port import Serde
+from headwater.streams.serdes.resolving import SerdeLike, resolve_optional
 from headwater.streams.serdes.stock import LONG
+from headwater.streams.topology.stores import StorePlan
 
 if TYPE_CHECKING:
     from headwater.streams.dsl.app import App
     from headwater.streams.dsl.cogrouped import CogroupedStream
     from headwater.streams.dsl.windowed_stream import WindowedStream
-    from headwater.streams.engine.windows import AnyWindows
+    from headwater.streams.model.windows import AnyWindows
 
 
 class Grouping:

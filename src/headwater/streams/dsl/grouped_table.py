@@ -11,7 +11,8 @@ from headwater.streams.plan.graph import GraphNode, ProcessorGraphNode
 from headwater.streams.plan.repartition import SUFFIX
 from headwater.streams.plan.tables import GroupedTableRepartitionNode
 from headwater.streams.serdes.change import ChangeSerde
-from headwater.streams.serdes.port import Serde, SerdeLike, resolve_optional
+from headwater.streams.serdes.port import Serde
+from headwater.streams.serdes.resolving import SerdeLike, resolve_optional
 from headwater.streams.serdes.stock import LONG
 
 if TYPE_CHECKING:

@@ -9,9 +9,10 @@ from headwater.streams.dsl.store_types import store_type
 from headwater.streams.dsl.time_to_live import refuse_ttl, time_to_live
 from headwater.streams.dsl.windows import Duration
 from headwater.streams.plan.graph import Graph
-from headwater.streams.plan.stores import StorePlan
-from headwater.streams.serdes.port import Serde, SerdeLike, resolve_optional
+from headwater.streams.serdes.port import Serde
+from headwater.streams.serdes.resolving import SerdeLike, resolve_optional
 from headwater.streams.stores.spec import StoreKind, StoreSpec
+from headwater.streams.topology.stores import StorePlan
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ per key of a commit.
 from headwater.streams.dsl import store_types
 from headwater.streams.dsl.time_to_live import refuse_ttl, time_to_live
 from headwater.streams.dsl.windows import Duration, milliseconds
-from headwater.streams.plan.stores import StorePlan
-from headwater.streams.serdes.port import SerdeLike, resolve_optional
+from headwater.streams.serdes.resolving import SerdeLike, resolve_optional
 from headwater.streams.stores.spec import StoreKind, StoreSpec
+from headwater.streams.topology.stores import StorePlan
 
 
 def key_value_store(

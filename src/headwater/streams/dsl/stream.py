@@ -18,20 +18,21 @@ from headwater.streams.dsl.stream_joins import StreamJoins
 from headwater.streams.dsl.table import Table
 from headwater.streams.engine.fixed_key import FixedKeyProcessor
 from headwater.streams.engine.pass_through import PassThrough
-from headwater.streams.engine.processor import Processor, Supplier
 from headwater.streams.engine.stream_filter import StreamFilter
 from headwater.streams.engine.stream_map import StreamFlatMap, StreamMap, StreamSelectKey
 from headwater.streams.engine.stream_map_values import StreamFlatMapValues, StreamMapValues
 from headwater.streams.engine.stream_peek import StreamPeek
 from headwater.streams.engine.stream_print import StreamPrint
 from headwater.streams.engine.table_source import TableSource
+from headwater.streams.model.processor import Processor, Supplier
 from headwater.streams.plan.graph import Graph, GraphNode, ProcessorGraphNode, check_supplier
 from headwater.streams.plan.repartition import RepartitionNode
 from headwater.streams.plan.sinks import StreamSinkNode
 from headwater.streams.plan.tables import StreamToTableNode
-from headwater.streams.plan.topology import Partitioner, TopicExtractor
-from headwater.streams.serdes.port import Serde, SerdeLike, resolve_optional
+from headwater.streams.serdes.port import Serde
+from headwater.streams.serdes.resolving import SerdeLike, resolve_optional
 from headwater.streams.serdes.stock import JSON
+from headwater.streams.topology.topology import Partitioner, TopicExtractor
 
 if TYPE_CHECKING:
     from headwater.streams.dsl.app import App

@@ -24,9 +24,9 @@ from headwater.streams.engine.stream_table_join import BufferKeySerde, BufferVal
 from headwater.streams.plan.graph import ProcessorGraphNode, StateStoreNode
 from headwater.streams.plan.joins import StreamStreamJoinNode, StreamTableJoinNode
 from headwater.streams.plan.repartition import RepartitionNode
-from headwater.streams.plan.stores import StorePlan
 from headwater.streams.serdes.port import Serde
 from headwater.streams.stores.spec import StoreKind, StoreSpec
+from headwater.streams.topology.stores import StorePlan
 
 if TYPE_CHECKING:
     from headwater.streams.dsl.stream import Stream

@@ -6,8 +6,8 @@ from headwater.base.errors import UserError
 from headwater.streams.dsl.windows import Duration, milliseconds
 from headwater.streams.engine.suppress import Suppression, TableSuppress
 from headwater.streams.plan.graph import GraphNode, ProcessorGraphNode
-from headwater.streams.plan.stores import StorePlan
 from headwater.streams.stores.spec import StoreSpec
+from headwater.streams.topology.stores import StorePlan
 
 if TYPE_CHECKING:
     from headwater.streams.dsl.table import Table

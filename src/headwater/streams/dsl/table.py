@@ -20,7 +20,8 @@ from headwater.streams.engine.table_repartition_map import TableRepartitionMap
 from headwater.streams.engine.table_to_stream import TableToStream
 from headwater.streams.engine.table_transform_values import TableTransformValues, ValueTransformer
 from headwater.streams.plan.graph import Graph, GraphNode, ProcessorGraphNode
-from headwater.streams.serdes.port import Serde, SerdeLike, resolve_optional
+from headwater.streams.serdes.port import Serde
+from headwater.streams.serdes.resolving import SerdeLike, resolve_optional
 from headwater.streams.serdes.stock import JSON
 
 if TYPE_CHECKING:

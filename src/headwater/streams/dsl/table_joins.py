@@ -24,10 +24,10 @@ from headwater.streams.engine.table_source import TableSource
 from headwater.streams.plan.graph import ProcessorGraphNode, StateStoreNode
 from headwater.streams.plan.joins import InternalSinkNode, TableTableJoinNode
 from headwater.streams.plan.sources import StreamSourceNode
-from headwater.streams.plan.stores import StorePlan
 from headwater.streams.plan.tables import StreamToTableNode
 from headwater.streams.serdes.stock import BYTES
 from headwater.streams.stores.spec import StoreSpec
+from headwater.streams.topology.stores import StorePlan
 
 if TYPE_CHECKING:
     from headwater.streams.dsl.table import Table

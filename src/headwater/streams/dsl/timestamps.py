@@ -11,7 +11,7 @@ from typing import Any
 
 from headwater.base.errors import UserError
 from headwater.streams.dsl.functions import positional_parameters
-from headwater.streams.engine.time import (
+from headwater.streams.model.time import (
     TimestampExtractor,
     fail_on_invalid_timestamp,
     log_and_skip_on_invalid_timestamp,

@@ -14,13 +14,14 @@ from headwater.streams.engine.session_aggregate import SessionAggregate
 from headwater.streams.engine.sliding_aggregate import SlidingAggregate
 from headwater.streams.engine.stream_aggregate import one_more, zero
 from headwater.streams.engine.window_aggregate import Aggregator, WindowAggregate
-from headwater.streams.engine.windows import AnyWindows, SessionWindows, SlidingWindows
+from headwater.streams.model.windows import AnyWindows, SessionWindows, SlidingWindows
 from headwater.streams.plan.graph import ProcessorGraphNode
-from headwater.streams.plan.stores import StorePlan
-from headwater.streams.serdes.port import Serde, SerdeLike, resolve_optional
+from headwater.streams.serdes.port import Serde
+from headwater.streams.serdes.resolving import SerdeLike, resolve_optional
 from headwater.streams.serdes.stock import LONG
 from headwater.streams.serdes.windowed import SessionWindowedSerde, WindowedSerde
 from headwater.streams.stores.spec import StoreKind, StoreSpec
+from headwater.streams.topology.stores import StorePlan
 
 Emit = Literal["update", "close"]
 WindowSupplier = WindowAggregate | SlidingAggregate | SessionAggregate

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Final
 
 from headwater.base.errors import UserError
-from headwater.streams.engine.windows import (
+from headwater.streams.model.windows import (
     CalendarWindows,
     SessionWindows,
     SlidingWindows,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from headwater.streams.engine.record import NO_HEADERS, Headers, InputRecord, OutputRecord
+from headwater.streams.model.record import NO_HEADERS, Headers, InputRecord, OutputRecord
 from headwater.streams.serdes.native_cells import Cells
 
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from headwater.base.errors import UserError
-from headwater.streams.engine.processor import Cancellable, Forward, TimeKind
-from headwater.streams.engine.record import Origin, Record, RecordMetadata
+from headwater.streams.model.processor import Cancellable, Forward, TimeKind
+from headwater.streams.model.record import Origin, Record, RecordMetadata
 
 if TYPE_CHECKING:
     from headwater.streams.engine.task import Task

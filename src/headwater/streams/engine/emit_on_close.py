@@ -7,7 +7,7 @@ so it is as sure as the results themselves, and no result goes out again when th
 behind.
 """
 
-from headwater.streams.engine.processor import Processor
+from headwater.streams.model.processor import Processor
 
 
 class EmitOnClose:

@@ -8,11 +8,11 @@ made of the row goes, too. Processors are not told: for them the row is absent.
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from headwater.streams.engine.processor import Processor
-from headwater.streams.engine.record import Change, Record
-from headwater.streams.plan.stores import StorePlan
+from headwater.streams.model.processor import Processor
+from headwater.streams.model.record import Change, Record
 from headwater.streams.serdes.port import Serde
 from headwater.streams.stores.expiring import ExpiringKeyValues
+from headwater.streams.topology.stores import StorePlan
 
 Failed = Callable[[Exception, str], None]
 

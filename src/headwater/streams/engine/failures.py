@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Final, Literal
 
 from headwater.base.errors import UserError
-from headwater.streams.engine.record import Headers, InputRecord, Origin, OutputRecord, RecordMetadata
+from headwater.streams.model.record import Headers, InputRecord, Origin, OutputRecord, RecordMetadata
 
 Stage = Literal["deserialization", "processing", "production"]
 Verdict = Literal["fail", "skip", "dead_letter"]

@@ -5,8 +5,8 @@ it.
 from typing import Any
 
 from headwater.base.errors import UserError
-from headwater.streams.engine.processor import Context, Processor
-from headwater.streams.engine.record import Record
+from headwater.streams.model.processor import Context, Processor
+from headwater.streams.model.record import Record
 
 
 class FixedKeyContext:

@@ -12,9 +12,9 @@ from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from headwater.streams.engine.murmur3 import hash128
-from headwater.streams.engine.processor import Context, Processor
-from headwater.streams.engine.record import Record
 from headwater.streams.engine.table import ValueGetter
+from headwater.streams.model.processor import Context, Processor
+from headwater.streams.model.record import Record
 from headwater.streams.serdes.port import Serde
 
 _INT: Final = Struct(">i")

@@ -8,7 +8,7 @@ other results of its record, so in the same transaction. Owned by one task.
 
 from typing import Final
 
-from headwater.streams.engine.record import Headers, InputRecord, OutputRecord
+from headwater.streams.model.record import Headers, InputRecord, OutputRecord
 
 PREFIX: Final = "__streams.late."
 

@@ -5,7 +5,6 @@ top.
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from headwater.streams.engine.failures import ClusterFailure, StreamsError
-from headwater.streams.engine.record import Origin, OutputRecord
 from headwater.streams.engine.suppress_buffer import SuppressBuffer
 from headwater.streams.engine.typed_stores import (
     ExpiringTableStore,
@@ -16,7 +15,7 @@ from headwater.streams.engine.typed_stores import (
     VersionedStore,
     WindowStore,
 )
-from headwater.streams.plan.stores import StorePlan
+from headwater.streams.model.record import Origin, OutputRecord
 from headwater.streams.stores.build import build_cached_store, build_store, is_cacheable
 from headwater.streams.stores.cache import CachedChange, StoreCache
 from headwater.streams.stores.expiring import ExpiringKeyValues
@@ -27,6 +26,7 @@ from headwater.streams.stores.spec import StoreKind
 from headwater.streams.stores.state import TaskState
 from headwater.streams.stores.versioned import Versions
 from headwater.streams.stores.window import Windows
+from headwater.streams.topology.stores import StorePlan
 
 if TYPE_CHECKING:
     from headwater.streams.engine.task import Task

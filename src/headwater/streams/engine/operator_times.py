@@ -9,8 +9,8 @@ metadata, too. Saved with every commit, if they have changed.
 from struct import Struct
 from typing import Final
 
-from headwater.streams.engine.processor import Processor
 from headwater.streams.engine.punctuation import Schedule
+from headwater.streams.model.processor import Processor
 from headwater.streams.stores.ordered import PendingMap
 
 _LONG: Final = Struct(">q")

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from headwater.streams.engine.columns import Chunk
-from headwater.streams.engine.record import InputRecord, Record
+from headwater.streams.model.record import InputRecord, Record
 
 Decode = Callable[[InputRecord, int], Record | None]
 

@@ -1,7 +1,7 @@
 """A node that changes nothing: `merge`, and the branches of `split`."""
 
-from headwater.streams.engine.processor import Processor
-from headwater.streams.engine.record import Record
+from headwater.streams.model.processor import Processor
+from headwater.streams.model.record import Record
 
 
 class PassThrough(Processor):

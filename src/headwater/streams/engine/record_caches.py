@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from headwater.streams.plan.topology import ProcessorNode
 from headwater.streams.stores.cache import MOST_FLUSHES, StoreCache, endless
+from headwater.streams.topology.topology import ProcessorNode
 
 
 def in_order_of_nodes(caches: Iterable[StoreCache], nodes: Iterable[object]) -> list[StoreCache]:

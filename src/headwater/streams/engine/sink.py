@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from headwater.base.errors import UserError
-from headwater.streams.engine.processor import Context, Processor
-from headwater.streams.engine.record import OutputRecord, Record
+from headwater.streams.model.processor import Context, Processor
+from headwater.streams.model.record import OutputRecord, Record
 from headwater.streams.serdes.port import Serde
 
 

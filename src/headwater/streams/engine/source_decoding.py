@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 from headwater.streams.engine.failures import FailureHandler
 from headwater.streams.engine.partition_group import Decode
-from headwater.streams.engine.record import InputRecord, Record
-from headwater.streams.engine.time import wallclock_timestamp
-from headwater.streams.plan.topology import SourceNode
+from headwater.streams.model.record import InputRecord, Record
+from headwater.streams.model.time import wallclock_timestamp
+from headwater.streams.topology.topology import SourceNode
 
 if TYPE_CHECKING:
     from headwater.streams.engine.task_settings import TaskSettings

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from headwater.streams.engine.expiry import ExpiringTable
-from headwater.streams.engine.processor import Context, Processor
-from headwater.streams.engine.record import Record
 from headwater.streams.engine.table import StoredTable, forward_change, forwards_when_flushed
 from headwater.streams.engine.typed_stores import IS_LATEST, NOT_PUT
+from headwater.streams.model.processor import Context, Processor
+from headwater.streams.model.record import Record
 
 
 def one_more(key: Any, value: Any, total: int) -> int:  # noqa: ARG001

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from headwater.streams.engine.processor import Processor
-from headwater.streams.engine.record import Record
+from headwater.streams.model.processor import Processor
+from headwater.streams.model.record import Record
 
 
 class StreamBranch(Processor):

@@ -16,8 +16,8 @@ from struct import Struct
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from headwater.streams.engine.processor import Context, Processor
-from headwater.streams.engine.record import Record
+from headwater.streams.model.processor import Context, Processor
+from headwater.streams.model.record import Record
 from headwater.streams.serdes.port import Serde
 
 Joiner = Callable[[Any, Any, Any], Any]  # (key, left, right)

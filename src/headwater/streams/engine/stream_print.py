@@ -4,8 +4,8 @@ import sys
 from collections.abc import Callable
 from typing import Any, TextIO
 
-from headwater.streams.engine.processor import Context, Processor
-from headwater.streams.engine.record import Record
+from headwater.streams.model.processor import Context, Processor
+from headwater.streams.model.record import Record
 
 
 class StreamPrint(Processor):

@@ -10,10 +10,10 @@ from struct import Struct
 from typing import Any, Final
 
 from headwater.base.errors import UserError
-from headwater.streams.engine.processor import Context, Processor
-from headwater.streams.engine.record import Origin, Record, RecordMetadata
 from headwater.streams.engine.suppress_buffer import NOWHERE, Buffered, decode_buffered, encode_buffered
 from headwater.streams.engine.table import ValueGetter
+from headwater.streams.model.processor import Context, Processor
+from headwater.streams.model.record import Origin, Record, RecordMetadata
 from headwater.streams.serdes.port import Serde
 
 _TIME: Final = Struct(">q")

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from headwater.base.errors import UserError
-from headwater.streams.engine.processor import Context, Processor
-from headwater.streams.engine.record import Record
 from headwater.streams.engine.suppress_buffer import SuppressBuffer
 from headwater.streams.engine.table import TableSupplier, ValueGetter, View
 from headwater.streams.engine.typed_stores import ValueAndTimestamp
+from headwater.streams.model.processor import Context, Processor
+from headwater.streams.model.record import Record
 
 
 @dataclass(frozen=True, slots=True)

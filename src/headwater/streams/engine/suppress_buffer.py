@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
-from headwater.streams.engine.record import Change, Headers, InputRecord, Origin, Record, RecordMetadata
+from headwater.streams.model.record import Change, Headers, InputRecord, Origin, Record, RecordMetadata
 from headwater.streams.serdes.port import Serde
 from headwater.streams.stores.port import KeyValueStore
 

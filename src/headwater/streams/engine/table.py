@@ -9,9 +9,9 @@ found, as in Kafka Streams. Suppliers are asked while the graph is made, and mak
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from headwater.streams.engine.processor import Context, Forward, Processor
-from headwater.streams.engine.record import Change, Record
 from headwater.streams.engine.typed_stores import ValueAndTimestamp
+from headwater.streams.model.processor import Context, Forward, Processor
+from headwater.streams.model.record import Change, Record
 from headwater.streams.stores.cache import CachedChange, StoreCache
 
 

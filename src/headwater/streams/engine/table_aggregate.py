@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 from headwater.base.errors import UserError
-from headwater.streams.engine.processor import Context, Processor
-from headwater.streams.engine.record import Record
 from headwater.streams.engine.table import StoredTable, forward_change, forwards_when_flushed
 from headwater.streams.engine.typed_stores import IS_LATEST, NOT_PUT
+from headwater.streams.model.processor import Context, Processor
+from headwater.streams.model.record import Record
 
 Combine = Callable[[Any, Any, Any], Any]  # (key, value, aggregate)
 

@@ -7,10 +7,10 @@ no longer holds becomes a tombstone. `TableJoinMerge` is where both sides meet: 
 from collections.abc import Callable
 from typing import Any, Literal
 
-from headwater.streams.engine.processor import Context, Processor
-from headwater.streams.engine.record import Change, Record
 from headwater.streams.engine.table import TableSupplier, ValueGetter, View, forwards_when_flushed, store_view
 from headwater.streams.engine.typed_stores import IS_LATEST, NOT_PUT, ValueAndTimestamp
+from headwater.streams.model.processor import Context, Processor
+from headwater.streams.model.record import Change, Record
 
 Kind = Literal["inner", "left", "right", "outer"]
 Joiner = Callable[[Any, Any, Any], Any]  # (key, this side's, the other side's)

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 from headwater.streams.engine.computed_table import ComputedTableProcessor
-from headwater.streams.engine.processor import Processor
 from headwater.streams.engine.table import ComputedGetter, TableSupplier, View, store_view
 from headwater.streams.engine.typed_stores import ValueAndTimestamp
+from headwater.streams.model.processor import Processor
 
 
 class TableMapValues:

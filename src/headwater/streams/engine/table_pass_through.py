@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from headwater.streams.engine.pass_through import PassThrough
-from headwater.streams.engine.processor import Processor
 from headwater.streams.engine.table import TableSupplier, View
+from headwater.streams.model.processor import Processor
 
 
 class TablePassThrough:

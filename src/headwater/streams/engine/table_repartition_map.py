@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from headwater.base.errors import UserError
-from headwater.streams.engine.processor import Processor
-from headwater.streams.engine.record import Change, Record
+from headwater.streams.model.processor import Processor
+from headwater.streams.model.record import Change, Record
 
 
 class TableRepartitionMap:

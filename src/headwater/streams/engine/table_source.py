@@ -7,10 +7,10 @@ same, unless the store is versioned. A record without a key is left out.
 from typing import Any
 
 from headwater.streams.engine.expiry import ExpiringTable
-from headwater.streams.engine.processor import Context, Processor
-from headwater.streams.engine.record import Change, Record
 from headwater.streams.engine.table import View, forward_change, forwards_when_flushed, store_view
 from headwater.streams.engine.typed_stores import IS_LATEST, NOT_PUT
+from headwater.streams.model.processor import Context, Processor
+from headwater.streams.model.record import Change, Record
 
 
 class TableSource:

@@ -1,7 +1,7 @@
 """`to_stream`: the new value of each change of a table."""
 
-from headwater.streams.engine.processor import Processor
-from headwater.streams.engine.record import Record
+from headwater.streams.model.processor import Processor
+from headwater.streams.model.record import Record
 
 
 class TableToStream(Processor):

@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from headwater.streams.engine.processor import Context, Processor
-from headwater.streams.engine.record import Record
 from headwater.streams.engine.table import (
     TableSupplier,
     ValueGetter,
@@ -14,6 +12,8 @@ from headwater.streams.engine.table import (
     store_view,
 )
 from headwater.streams.engine.typed_stores import IS_LATEST, NOT_PUT, ValueAndTimestamp
+from headwater.streams.model.processor import Context, Processor
+from headwater.streams.model.record import Record
 
 
 class ValueTransformer(Protocol):

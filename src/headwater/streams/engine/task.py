@@ -25,9 +25,16 @@ from headwater.streams.engine.late_records import LateRecords
 from headwater.streams.engine.opening import AnyStore, is_cached, open_bytes, typed
 from headwater.streams.engine.operator_times import OperatorTimes
 from headwater.streams.engine.partition_group import Decode, PartitionGroup, PartitionQueue
-from headwater.streams.engine.processor import Cancellable, Forward, Processor, TimeKind, fan_out
 from headwater.streams.engine.punctuation import PunctuationQueue, Schedule
-from headwater.streams.engine.record import (
+from headwater.streams.engine.record_caches import flush_all, in_order_of_nodes
+from headwater.streams.engine.runs import RUN, Runs
+from headwater.streams.engine.sink import Sink
+from headwater.streams.engine.source_decoding import source_decoder
+from headwater.streams.engine.suppress_buffer import SuppressBuffer
+from headwater.streams.engine.task_output import TaskOutput
+from headwater.streams.engine.task_settings import TaskSettings
+from headwater.streams.model.processor import Cancellable, Forward, Processor, TimeKind, fan_out
+from headwater.streams.model.record import (
     NO_HEADERS,
     Headers,
     InputRecord,
@@ -36,17 +43,10 @@ from headwater.streams.engine.record import (
     Record,
     RecordMetadata,
 )
-from headwater.streams.engine.record_caches import flush_all, in_order_of_nodes
-from headwater.streams.engine.runs import RUN, Runs
-from headwater.streams.engine.sink import Sink
-from headwater.streams.engine.source_decoding import source_decoder
-from headwater.streams.engine.suppress_buffer import SuppressBuffer
-from headwater.streams.engine.task_output import TaskOutput
-from headwater.streams.engine.task_settings import TaskSettings
-from headwater.streams.plan.topology import Partitioner, ProcessorNode, SinkNode, SourceNode, SubTopology
 from headwater.streams.stores.cache import ChangeContext, StoreCache
 from headwater.streams.stores.spec import StoreSpec
 from headwater.streams.stores.state import TaskState
+from headwater.streams.topology.topology import Partitioner, ProcessorNode, SinkNode, SourceNode, SubTopology
 
 if TYPE_CHECKING:
     from headwater.streams.engine.lane.lane import Lane

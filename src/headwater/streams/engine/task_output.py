@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from headwater.streams.engine.columns import OutputColumns
-from headwater.streams.engine.record import OutputRecord
+from headwater.streams.model.record import OutputRecord
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from headwater.streams.engine.failures import ErrorPolicy
-from headwater.streams.engine.time import TimestampExtractor, fail_on_invalid_timestamp
+from headwater.streams.model.time import TimestampExtractor, fail_on_invalid_timestamp
 from headwater.streams.serdes.port import Serde
 from headwater.streams.stores.cache import CacheBytes
 from headwater.streams.stores.spec import StoreType

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from typing import Any
 
 from headwater.streams.engine.emit_on_close import ClosingProcessor, EmitOnClose
-from headwater.streams.engine.processor import Context, Processor
-from headwater.streams.engine.record import Change, Record
 from headwater.streams.engine.stream_aggregate import one_more
 from headwater.streams.engine.table import StoredTable, View, forwards_when_flushed
 from headwater.streams.engine.typed_stores import ValueAndTimestamp
-from headwater.streams.engine.windows import TimeWindowing, TimeWindows, Windowed
+from headwater.streams.model.processor import Context, Processor
+from headwater.streams.model.record import Change, Record
+from headwater.streams.model.windows import TimeWindowing, TimeWindows, Windowed
 
 Aggregator = Callable[[Any, Any, Any], Any]  # (key, value, aggregate)
 

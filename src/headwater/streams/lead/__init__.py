@@ -1,1 +1,1 @@
-"""The driver's side of an application: its topics, its membership of the group, its producer ids."""
+"""The driver's side of an application: its membership of the group, its producer ids, its slots and their tasks."""

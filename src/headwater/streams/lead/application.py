@@ -20,12 +20,13 @@ from headwater.base.ids import TopicPartition
 from headwater.client.consumer.positions import OffsetAndMetadata
 from headwater.spark.slots.slot_links import SlotLink
 from headwater.streams.lead.end_callbacks import EndCallbacks
-from headwater.streams.lead.membership import Lead, slot_id
+from headwater.streams.lead.membership import Lead, lead_of
 from headwater.streams.lead.status import SlotStatus, document
 from headwater.streams.lead.task_moves import Action, Grant, TaskMoves
 from headwater.streams.protocol import slot_messages as messages
 from headwater.streams.protocol import task_ownership as protocol
-from headwater.streams.slot.program import Program, lead_of
+from headwater.streams.protocol.transactional_ids import slot_id
+from headwater.streams.slot.program import Program
 
 _log: Final = logging.getLogger("headwater.streams")
 _TICK_S: Final = 0.25

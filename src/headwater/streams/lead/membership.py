@@ -18,20 +18,14 @@ from headwater.client.consumer.positions import OffsetAndMetadata
 from headwater.client.producer.transaction_calls import init_producer_id
 from headwater.client.session import KeyType, Session
 from headwater.streams.protocol import task_ownership as protocol
+from headwater.streams.protocol.transactional_ids import lead_id, slot_id
+from headwater.streams.slot.program import Program
 from headwater.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 INSTANCE: Final = "headwater-lead"
 _JOIN_PATIENCE_S: Final = 180.0
 _TICK_S: Final = 1.0
 _LOST: Final = frozenset((ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION))  # until it has joined again
-
-
-def slot_id(application_id: str, number: int) -> str:
-    return f"{application_id}-slot-{number}"
-
-
-def lead_id(application_id: str) -> str:
-    return f"{application_id}-lead"
 
 
 class Lead:
@@ -167,3 +161,10 @@ class Lead:
             return response.producer_id, response.producer_epoch
 
         return protocol.SlotProducer(name, *self.admin.run(ask))
+
+
+def lead_of(program: Program) -> Lead:
+    """The member of the application's group: it still has to join."""
+    settings = program.settings
+    sources = sorted(program.topics.sources)
+    return Lead(program.name, settings.for_admins, settings.for_consumers, sources, settings.transaction_timeout_ms)

@@ -1,3 +1,3 @@
-"""The logical graph, and the topology that it becomes: repartition topics, sub-topologies, names as Kafka Streams gives
+"""The logical graph, and how it becomes a topology: repartition topics, merged sources, names as Kafka Streams gives
 them. Pure.
 """

@@ -13,8 +13,8 @@ from headwater.base.errors import UserError
 from headwater.streams.engine.table_to_stream import TableToStream
 from headwater.streams.plan.graph import GraphNode
 from headwater.streams.plan.sinks import StreamSinkNode
-from headwater.streams.plan.topology import Topology
 from headwater.streams.serdes.port import Serde
+from headwater.streams.topology.topology import Topology
 
 _SUFFIX: Final = "-df"
 TABLE_CONFIG: Final[Mapping[str, str]] = {"cleanup.policy": "compact"}

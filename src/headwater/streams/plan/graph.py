@@ -1,18 +1,16 @@
 """The logical graph: a node per call of the DSL, numbered and named as Kafka Streams numbers and names them.
 
-`Graph.build` writes the nodes into a `Topology` in Kafka Streams' order: by build priority, parents before children. A
-node that somebody else needs (a join, a window) is a `GraphNode` with a `write` of its own, in the file of its
-operator. Owned by one App.
+`building.py` makes a `Topology` of it. A node that somebody else needs (a join, a window) is a `GraphNode` with a
+`write` of its own, in the file of its operator. Owned by one App.
 """
 
 from collections.abc import Iterable
-from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from headwater.base.errors import UserError
-from headwater.streams.engine.processor import Processor, Supplier
-from headwater.streams.plan.stores import StorePlan
-from headwater.streams.plan.topology import Topology
+from headwater.streams.model.processor import Processor, Supplier
+from headwater.streams.topology.stores import StorePlan
+from headwater.streams.topology.topology import Topology
 
 if TYPE_CHECKING:
     from headwater.streams.plan.frames import FrameTopic
@@ -130,88 +128,6 @@ class Graph:
             child.build_priority = self._priority
             self._priority += 1
         self.changed += 1
-
-    def build(self) -> Topology:
-        """The topology. The graph stays as it is and may grow further."""
-        from headwater.streams.plan.sources import merge_duplicate_sources
-
-        merge_duplicate_sources(self.root)
-        drop_null_keys(self.root)
-        enable_versioned_semantics(self.root)
-        topology = Topology()
-        for node in _all(self.root):
-            node.written = False
-        waiting: list[tuple[int, int, GraphNode]] = [(-1, 0, self.root)]
-        sequence = 0
-        while waiting:
-            _, _, node = heappop(waiting)
-            if node.written or not all(parent.written for parent in node.parents):
-                continue
-            node.write(topology)
-            node.written = True
-            for child in node.children:
-                sequence += 1
-                heappush(waiting, (child.build_priority, sequence, child))
-        topology.frame_topics |= self.frame_inputs
-        topology.copartitioned = [set(group) for group in self.copartitioned]
-        topology.check_copartitioned()
-        return topology
-
-
-def enable_versioned_semantics(root: GraphNode) -> None:
-    """Operators below a versioned table leave out what came out of order; `suppress` cannot stand there."""
-    for node in _all(root):
-        supplier: Any = getattr(node, "supplier", None)
-        if hasattr(supplier, "use_versioned_semantics"):
-            supplier.use_versioned_semantics = any(_versioned(parent) for parent in node.parents)
-        for parent in node.parents:
-            node.enable_versioned_semantics(_versioned(parent), parent.name)
-        if node.refuses_versioned and _versioned_above(node):
-            raise UserError(
-                f"{node.name} stands below a versioned table", "suppress works on tables without versions only"
-            )
-
-
-def _versioned(node: GraphNode) -> bool:
-    return node.output_versioned if node.output_versioned is not None else _versioned_above(node)
-
-
-def _versioned_above(node: GraphNode) -> bool:
-    """Whether all parents are versioned; what hangs on the root is not."""
-    return not isinstance(node, RootNode) and bool(node.parents) and all(_versioned(parent) for parent in node.parents)
-
-
-def drop_null_keys(root: GraphNode) -> None:
-    """Repartition topics take no records without a key, unless a join downstream keeps them."""
-    from headwater.streams.plan.repartition import RepartitionNode
-
-    relaxed: set[int] = set()
-    seen: set[int] = set()
-
-    def visit(node: GraphNode) -> None:
-        if id(node) in seen:
-            return
-        for child in node.children:
-            visit(child)
-            if child.null_key_relaxed_join or id(child) in relaxed:
-                relaxed.add(id(node))
-        seen.add(id(node))
-
-    visit(root)
-    for node in _all(root):
-        if isinstance(node, RepartitionNode):
-            node.keeps_null_keys = id(node) in relaxed
-
-
-def _all(root: GraphNode) -> list[GraphNode]:
-    found: dict[int, GraphNode] = {}
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        if id(node) not in found:
-            found[id(node)] = node
-            waiting.extend(node.children)
-    return list(found.values())
 
 
 def check_supplier(supplier: object) -> Supplier:

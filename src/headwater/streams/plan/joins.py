@@ -5,13 +5,13 @@ them.
 from collections.abc import Iterable
 
 from headwater.streams.engine.pass_through import PassThrough
-from headwater.streams.engine.processor import Supplier
 from headwater.streams.engine.stream_join import Sides, StreamJoinSide, StreamSelfJoin
 from headwater.streams.engine.table_join import TableJoinMerge, TableJoinSide
+from headwater.streams.model.processor import Supplier
 from headwater.streams.plan.graph import GraphNode
 from headwater.streams.plan.sinks import StreamSinkNode
-from headwater.streams.plan.stores import StorePlan
-from headwater.streams.plan.topology import Topology
+from headwater.streams.topology.stores import StorePlan
+from headwater.streams.topology.topology import Topology
 
 
 class StreamStreamJoinNode(GraphNode):

@@ -7,10 +7,10 @@ import re
 from typing import Final
 
 from headwater.streams.engine.stream_filter import StreamFilter
-from headwater.streams.engine.time import fail_on_invalid_timestamp
+from headwater.streams.model.time import fail_on_invalid_timestamp
 from headwater.streams.plan.graph import Graph, GraphNode
-from headwater.streams.plan.topology import Partitioner, SinkNode, SourceNode, Topology
 from headwater.streams.serdes.port import Serde
+from headwater.streams.topology.topology import Partitioner, SinkNode, SourceNode, Topology
 
 SUFFIX: Final = "-repartition"
 _GENERATED: Final = re.compile(r"KSTREAM.*-[0-9]{10}")

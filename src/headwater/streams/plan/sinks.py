@@ -1,10 +1,10 @@
 """Sinks of the logical graph: `stream.to(...)`."""
 
 from headwater.streams.plan.graph import GraphNode
-from headwater.streams.plan.partitioning import ByInnerKey
-from headwater.streams.plan.topology import Partitioner, SinkNode, TopicExtractor, Topology
 from headwater.streams.serdes.port import Serde
 from headwater.streams.serdes.windowed import SessionWindowedSerde, WindowedSerde
+from headwater.streams.topology.partitioning import ByInnerKey
+from headwater.streams.topology.topology import Partitioner, SinkNode, TopicExtractor, Topology
 
 
 class StreamSinkNode(GraphNode):

@@ -1,10 +1,10 @@
 """Sources of the logical graph: a stream's topics or pattern."""
 
 from headwater.base.errors import UserError
-from headwater.streams.engine.time import TimestampExtractor
+from headwater.streams.model.time import TimestampExtractor
 from headwater.streams.plan.graph import GraphNode
-from headwater.streams.plan.topology import SourceNode, Topology
 from headwater.streams.serdes.port import Serde
+from headwater.streams.topology.topology import SourceNode, Topology
 
 
 class StreamSourceNode(GraphNode):

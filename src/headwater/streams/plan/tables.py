@@ -2,13 +2,13 @@
 aggregation.
 """
 
-from headwater.streams.engine.processor import Supplier
 from headwater.streams.engine.table_source import TableSource
-from headwater.streams.engine.time import TimestampExtractor, fail_on_invalid_timestamp
+from headwater.streams.model.processor import Supplier
+from headwater.streams.model.time import TimestampExtractor, fail_on_invalid_timestamp
 from headwater.streams.plan.graph import GraphNode
-from headwater.streams.plan.stores import StorePlan
-from headwater.streams.plan.topology import SinkNode, SourceNode, Topology
 from headwater.streams.serdes.port import Serde
+from headwater.streams.topology.stores import StorePlan
+from headwater.streams.topology.topology import SinkNode, SourceNode, Topology
 
 
 class TableSourceNode(GraphNode):

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
-from headwater.streams.plan.stores import StorePlan
 from headwater.streams.query.questions import Question, plain
 from headwater.streams.query.readable import Readable, opened
 from headwater.streams.serdes.port import Serde
 from headwater.streams.stores.spec import StoreKind
+from headwater.streams.topology.stores import StorePlan
 
 Row = dict[str, Any]
 

@@ -20,12 +20,12 @@ import lmdb
 
 from headwater.base.acls import Operation
 from headwater.client.partitioner import partition_for_key
-from headwater.streams.plan.stores import StorePlan
 from headwater.streams.query.answers import Row, answer
 from headwater.streams.query.directory import Directory, Host, partitions_here
 from headwater.streams.query.questions import BadQuestion, Question, encode, parse
 from headwater.streams.query.readable import NotReady, Readable, store_names, store_plan
 from headwater.streams.stores.state import StateClosed
+from headwater.streams.topology.stores import StorePlan
 from headwater.web.callers import group
 from headwater.web.client import HttpClient, HttpClientError
 from headwater.web.door import Door

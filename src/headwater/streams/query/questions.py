@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from headwater.streams.engine.windows import LONG_MAX, Windowed
+from headwater.streams.model.windows import LONG_MAX, Windowed
 from headwater.streams.serdes.port import Serde, SerdeError
 from headwater.streams.stores.spec import StoreKind
 

@@ -11,10 +11,10 @@ from typing import Any, Protocol
 from headwater.base.errors import UserError
 from headwater.streams.engine.opening import typed
 from headwater.streams.engine.task_settings import TaskSettings
-from headwater.streams.plan.stores import StorePlan
-from headwater.streams.plan.topology import SubTopology
 from headwater.streams.stores.build import build_store
 from headwater.streams.stores.state import TaskState
+from headwater.streams.topology.stores import StorePlan
+from headwater.streams.topology.topology import SubTopology
 
 
 class NotReady(UserError):

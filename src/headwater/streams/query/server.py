@@ -12,10 +12,10 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from headwater.streams.plan.stores import StorePlan
 from headwater.streams.query.directory import Alone, Directory
 from headwater.streams.query.door import QueryDoor
 from headwater.streams.query.readable import Readable
+from headwater.streams.topology.stores import StorePlan
 from headwater.web.listeners import HttpListener
 from headwater.web.process import listen
 from headwater.web.server import HttpServer

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from headwater.streams.engine.task_settings import TaskSettings
-from headwater.streams.plan.stores import StorePlan
-from headwater.streams.plan.topology import SubTopology
 from headwater.streams.query.directory import Host
 from headwater.streams.query.readable import NotReady
 from headwater.streams.stores.state import TaskState
+from headwater.streams.topology.stores import StorePlan
+from headwater.streams.topology.topology import SubTopology
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,6 @@ import lmdb
 
 from headwater.base.errors import UserError
 from headwater.streams.engine.task_settings import TaskSettings
-from headwater.streams.plan.topology import SubTopology
 from headwater.streams.query.directory import Host
 from headwater.streams.query.readable import NotReady
 from headwater.streams.stores.combined_state import ROCKSDB, CombinedSnapshot
@@ -31,6 +30,7 @@ from headwater.streams.stores.spec import StoreType
 from headwater.streams.stores.state import Owner, is_copied
 from headwater.streams.stores.state_directory import boot_id, is_believed
 from headwater.streams.stores.task_counts import read_task_counts
+from headwater.streams.topology.topology import SubTopology
 
 if TYPE_CHECKING:
     from headwater.streams.stores.rocksdb import RocksReader

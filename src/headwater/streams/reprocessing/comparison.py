@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from headwater.streams.engine.record import Headers
+from headwater.streams.model.record import Headers
 
 EXAMPLES: Final = 10
 

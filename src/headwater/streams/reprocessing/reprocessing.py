@@ -22,15 +22,15 @@ from headwater.client.consumer.ranges import RangeReader
 from headwater.client.outcomes import all_or_raise
 from headwater.client.producer.producer import Producer
 from headwater.client.types import EARLIEST, LATEST, READ_COMMITTED, NewTopic
-from headwater.streams.lead.internal_topics import partitions_of
 from headwater.streams.lead.membership import INSTANCE, Lead
-from headwater.streams.plan.topology import SinkNode
 from headwater.streams.protocol import task_ownership as protocol
 from headwater.streams.reprocessing.comparison import Comparison, Table, compare, corrections
+from headwater.streams.topics.internal import partitions_of
+from headwater.streams.topology.topology import SinkNode
 
 if TYPE_CHECKING:
     from headwater.streams.dsl.app import App
-    from headwater.streams.slot.local_run import LocalRun
+    from headwater.streams.lead.local_run import LocalRun
     from headwater.streams.slot.settings import RunSettings
 
 _POLL_S: Final = 0.05
@@ -174,7 +174,7 @@ class Reprocessing:
         all_or_raise(self._admin.delete_topics(list(self.shadows.values())))
 
     def _run(self) -> "LocalRun":
-        from headwater.streams.slot.local_run import LocalRun
+        from headwater.streams.lead.local_run import LocalRun
 
         for topic, sinks in self._outputs.items():
             for sink in sinks:  # until `close`: tasks that are opened again read it again

@@ -7,7 +7,7 @@ length of the new one (zigzag varint), new, old, 2  both
 
 from typing import Any
 
-from headwater.streams.engine.record import Change
+from headwater.streams.model.record import Change
 from headwater.streams.serdes.port import Serde, SerdeError
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Any, Final
 
-from headwater.streams.engine.windows import Windowed
+from headwater.streams.model.windows import Windowed
 from headwater.streams.serdes.port import Serde, SerdeError
 
 _LONG: Final = Struct(">q")

@@ -14,10 +14,10 @@ from headwater.base.errors import KafkaError
 from headwater.base.ids import TopicPartition
 from headwater.client.admin import Admin
 from headwater.client.types import EARLIEST, READ_UNCOMMITTED
-from headwater.streams.plan.topology import SubTopology
 from headwater.streams.stores.expiring import forget_times, note_times, times_fit
 from headwater.streams.stores.spec import StoreSpec
 from headwater.streams.stores.state import ChangelogPartition, TaskState
+from headwater.streams.topology.topology import SubTopology
 
 
 @dataclass(slots=True)

@@ -17,8 +17,8 @@ from headwater.client.consumer.positions import OffsetAndMetadata
 from headwater.client.producer.producer import Producer
 from headwater.client.producer.transaction_calls import GroupMember
 from headwater.streams.engine.failures import ErrorPolicy
-from headwater.streams.engine.record import OutputRecord
 from headwater.streams.engine.task_output import TaskOutput
+from headwater.streams.model.record import OutputRecord
 from headwater.streams.protocol import task_ownership as protocol
 from headwater.streams.slot.open_task import OpenTask, Stopped
 from headwater.streams.slot.pending_outputs import PendingOutputs

@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from headwater.streams.engine.columns import Chunk
-from headwater.streams.engine.record import Headers
+from headwater.streams.model.record import Headers
 from headwater.streams.serdes.native_cells import Cells, native_cells
 
 if TYPE_CHECKING:

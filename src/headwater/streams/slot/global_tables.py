@@ -13,12 +13,12 @@ from headwater.base.errors import KafkaError
 from headwater.base.ids import TopicPartition
 from headwater.client.consumer.record import ConsumerRecord
 from headwater.client.types import EARLIEST, LATEST
-from headwater.streams.engine.record import InputRecord, OutputRecord
 from headwater.streams.engine.task import Task
 from headwater.streams.engine.task_settings import TaskSettings
-from headwater.streams.plan.topology import SubTopology
+from headwater.streams.model.record import InputRecord, OutputRecord
 from headwater.streams.slot.open_task import Clients
 from headwater.streams.stores.memory import MemoryState
+from headwater.streams.topology.topology import SubTopology
 
 
 class GlobalTables:

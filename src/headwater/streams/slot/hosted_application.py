@@ -24,15 +24,15 @@ from typing import Final, TypeVar
 from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.client.admin import Admin
 from headwater.spark.slots.frames import ChannelClosed
-from headwater.streams.lead.membership import slot_id
 from headwater.streams.protocol import slot_messages as messages
 from headwater.streams.protocol import task_ownership as protocol
+from headwater.streams.protocol.transactional_ids import slot_id
 from headwater.streams.query.server import QueryServer
 from headwater.streams.query.slots import SlotDirectory
 from headwater.streams.slot.open_task import Stopped
 from headwater.streams.slot.program import Program
 from headwater.streams.slot.remote_lead import LeadLost, RemoteLead
-from headwater.streams.slot.slot import Slot
+from headwater.streams.slot.slot import Slot, new_slot
 from headwater.streams.slot.standby_tasks import StandbyTasks
 
 _log: Final = logging.getLogger("headwater.streams")
@@ -248,7 +248,7 @@ class HostedApplication:
             producer = lead.do(protocol.TakeProducerId(name))
         self._producer_used = True
         run = protocol.Run(lead.member(), told.run, {name: producer})
-        return program.slot(lead, run, name, (), self._stopping)
+        return new_slot(program, lead, run, name, (), self._stopping)
 
     def _serve_queries(self, program: Program) -> None:
         """Of the tasks that this slot owns. The lead's door asks all slots, so a port of any number will do."""

@@ -22,7 +22,6 @@ from headwater.streams.engine.runs import Runs
 from headwater.streams.engine.task import Task
 from headwater.streams.engine.task_output import TaskOutput
 from headwater.streams.engine.task_settings import TaskSettings
-from headwater.streams.plan.topology import SubTopology
 from headwater.streams.query.readable import NotReady
 from headwater.streams.slot.changelogs import RestoreProgress, ask_bounds, changelogs_of, offsets_of, read_from
 from headwater.streams.slot.offset_metadata import decode_metadata
@@ -31,6 +30,7 @@ from headwater.streams.stores.combined_state import OpenState, open_state
 from headwater.streams.stores.snapshot import StateSnapshot
 from headwater.streams.stores.state import ChangelogPartition, Owner, mark_copy
 from headwater.streams.stores.state_directory import StateInUse, remove_unused
+from headwater.streams.topology.topology import SubTopology
 
 _SAVE_EVERY: Final = 100_000  # records of a replay, so that memory stays small
 _WRITE_EVERY_S: Final = (

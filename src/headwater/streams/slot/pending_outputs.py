@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterable
 
 from headwater.streams.engine.columns import OutputColumns
-from headwater.streams.engine.record import OutputRecord
+from headwater.streams.model.record import OutputRecord
 
 Piece = OutputRecord | OutputColumns
 

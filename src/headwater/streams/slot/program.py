@@ -4,8 +4,6 @@ processes, pickled.
 `prepare` makes it, together with the topics that the application needs.
 """
 
-import threading
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,27 +11,22 @@ from typing import TYPE_CHECKING
 from headwater.client.admin import Admin
 from headwater.streams.engine.failures import dead_letter_topic
 from headwater.streams.engine.task_settings import TaskSettings
-from headwater.streams.lead.internal_topics import (
+from headwater.streams.slot.changelogs import changelogs_of
+from headwater.streams.slot.settings import RunSettings
+from headwater.streams.slot.upgrade_check import check_upgrade
+from headwater.streams.stores.combined_state import check_installed
+from headwater.streams.topics.internal import (
     ensure_exists,
     ensure_frame_inputs,
     ensure_frame_outputs,
     ensure_topics,
     partitions_of,
 )
-from headwater.streams.lead.membership import Lead
-from headwater.streams.lead.topics import TopicPlan, external_topics, partitioned_outputs, plan_topics
-from headwater.streams.plan.topology import SubTopology
-from headwater.streams.protocol import task_ownership as protocol
-from headwater.streams.slot.changelogs import changelogs_of
-from headwater.streams.slot.partition_counts import PartitionCounts
-from headwater.streams.slot.settings import RunSettings
-from headwater.streams.slot.upgrade_check import check_upgrade
-from headwater.streams.stores.combined_state import check_installed
+from headwater.streams.topics.plan import TopicPlan, external_topics, partitioned_outputs, plan_topics
+from headwater.streams.topology.topology import SubTopology
 
 if TYPE_CHECKING:
     from headwater.streams.dsl.app import App
-    from headwater.streams.slot.lead_port import LeadPort
-    from headwater.streams.slot.slot import Slot
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,19 +53,6 @@ class Program:
         """Of all tasks of the application on this machine; each has a directory in it."""
         return self.settings.state_dir / self.name / (cluster_id or "cluster")
 
-    def slot(
-        self, lead: "LeadPort", run: protocol.Run, name: str, tasks: Iterable[str], stopping: threading.Event
-    ) -> "Slot":
-        """A slot that is still to be opened. `name`: its transactional id."""
-        from headwater.streams.slot.slot import Slot
-
-        counts = PartitionCounts(
-            lambda names: partitions_of(lead.admin, names),
-            self.topics.sources | self.topics.globals,
-            self.partitioned_outputs,
-        )
-        return Slot(lead, run, name, self, counts, tasks, stopping)
-
 
 def prepare(app: "App", settings: RunSettings) -> Program:
     """Makes the internal topics that are missing. Raises UserError where topics of users are."""
@@ -94,10 +74,3 @@ def prepare(app: "App", settings: RunSettings) -> Program:
     cache = app.cache_max_bytes if settings.cache_max_bytes is None else settings.cache_max_bytes
     task_settings = app.settings(emit_interval_ms=settings.emit_interval_ms, cache_max_bytes=cache)
     return Program(app.name, topology.sub_topologies(), topics, task_settings, settings, outputs)
-
-
-def lead_of(program: Program) -> Lead:
-    """The member of the application's group: it still has to join."""
-    settings = program.settings
-    sources = sorted(program.topics.sources)
-    return Lead(program.name, settings.for_admins, settings.for_consumers, sources, settings.transaction_timeout_ms)

@@ -12,7 +12,7 @@ from typing import Final
 from headwater.base.errors import KafkaError
 from headwater.base.ids import TopicPartition
 from headwater.client.admin import Admin
-from headwater.streams.lead.topics import TopicPlan
+from headwater.streams.topics.plan import TopicPlan
 
 _log: Final = logging.getLogger("headwater.streams")
 

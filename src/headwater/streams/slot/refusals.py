@@ -11,7 +11,7 @@ from typing import Final
 
 from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.streams.engine.failures import ErrorPolicy, Failure, dead_letter, dead_letter_topic
-from headwater.streams.engine.record import OutputRecord
+from headwater.streams.model.record import OutputRecord
 
 _TOO_LARGE: Final = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 HOPELESS: Final = frozenset((*_TOO_LARGE, ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TIMESTAMP))

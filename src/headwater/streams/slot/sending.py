@@ -12,7 +12,7 @@ from headwater.base.errors import KafkaError
 from headwater.client.producer.batch import Delivery
 from headwater.client.producer.producer import Producer
 from headwater.streams.engine.columns import OutputColumns
-from headwater.streams.engine.record import OutputRecord
+from headwater.streams.model.record import OutputRecord
 from headwater.streams.slot.output_tables import as_table
 from headwater.streams.slot.pending_outputs import Piece
 from headwater.streams.slot.refusals import HOPELESS, Refused

@@ -38,6 +38,7 @@ from headwater.streams.slot.slot_report import SlotReport
 from headwater.streams.slot.start_offsets import StartOffsets
 from headwater.streams.stores.state import Owner
 from headwater.streams.stores.task_counts import write_task_counts
+from headwater.streams.topics.internal import partitions_of
 
 _log: Final = logging.getLogger("headwater.streams")
 _AT_ONCE: Final = 20_000  # records of a task before the next one has its turn
@@ -437,3 +438,15 @@ class Slot:
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+def new_slot(
+    program: Program, lead: LeadPort, run: protocol.Run, name: str, tasks: Iterable[str], stopping: threading.Event
+) -> Slot:
+    """A slot that is still to be opened. `name`: its transactional id."""
+    counts = PartitionCounts(
+        lambda names: partitions_of(lead.admin, names),
+        program.topics.sources | program.topics.globals,
+        program.partitioned_outputs,
+    )
+    return Slot(lead, run, name, program, counts, tasks, stopping)

@@ -25,7 +25,6 @@ from headwater.client.admin import Admin
 from headwater.client.consumer.consumer import Consumer
 from headwater.client.consumer.record import ConsumerRecord
 from headwater.client.types import LATEST, READ_UNCOMMITTED
-from headwater.streams.plan.topology import SubTopology
 from headwater.streams.slot.changelogs import ChangelogBounds, ask_bounds, changelogs_of, offsets_of, read_from
 from headwater.streams.slot.program import Program
 from headwater.streams.slot.slot_report import SlotReport
@@ -33,6 +32,7 @@ from headwater.streams.stores.build import build_store
 from headwater.streams.stores.combined_state import OpenState, open_state
 from headwater.streams.stores.spec import StoreSpec, StoreType
 from headwater.streams.stores.state import ChangelogPartition, Owner, mark_copy
+from headwater.streams.topology.topology import SubTopology
 
 _log: Final = logging.getLogger("headwater.streams")
 _SLICE_S: Final = 0.03

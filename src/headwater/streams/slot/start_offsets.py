@@ -10,8 +10,8 @@ from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicPartition
 from headwater.client.admin.committed import Committed
 from headwater.client.types import EARLIEST, LATEST
-from headwater.streams.plan.topology import SourceNode, SubTopology
 from headwater.streams.slot.open_task import Clients
+from headwater.streams.topology.topology import SourceNode, SubTopology
 
 _PATIENCE_S: Final = 600.0
 _PAUSE_S: Final = 0.02

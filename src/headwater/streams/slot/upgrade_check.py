@@ -13,9 +13,9 @@ from headwater.base.errors import KafkaError, UserError
 from headwater.base.ids import TopicPartition
 from headwater.client.admin import Admin
 from headwater.client.types import LATEST
-from headwater.streams.lead.internal_topics import partitions_of
-from headwater.streams.plan.topology import Topology
-from headwater.streams.plan.upgrades import Losses, losses, note_of, read_note
+from headwater.streams.topics.internal import partitions_of
+from headwater.streams.topology.topology import Topology
+from headwater.streams.topology.upgrades import Losses, losses, note_of, read_note
 
 _NOTE: Final = "topology.json"
 

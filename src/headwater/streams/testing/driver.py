@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from headwater.base.errors import UserError
 from headwater.streams.engine.partition_group import PartitionGroup
-from headwater.streams.engine.record import NO_HEADERS, Headers, InputRecord, OutputRecord
 from headwater.streams.engine.task import Task
 from headwater.streams.engine.task_output import TaskOutput
-from headwater.streams.plan.topology import SinkNode, SourceNode
+from headwater.streams.model.record import NO_HEADERS, Headers, InputRecord, OutputRecord
 from headwater.streams.serdes.port import Serde
 from headwater.streams.stores.memory import MemoryState
+from headwater.streams.topology.topology import SinkNode, SourceNode
 
 if TYPE_CHECKING:
     from headwater.streams.dsl.app import App
@@ -116,7 +116,7 @@ class Driver:
 
     def read(self, topic: str, *, key: Any = None, value: Any = None) -> list[TestRecord]:
         """What was written to a topic since it was last read, decoded by its serdes or by those given."""
-        from headwater.streams.serdes.port import resolve_optional
+        from headwater.streams.serdes.resolving import resolve_optional
 
         known_key, known_value = self._serdes_of(topic)
         read_key = (resolve_optional(key) or known_key).deserialize

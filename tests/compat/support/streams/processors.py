@@ -6,8 +6,8 @@ from typing import Any
 from compat.support.streams import functions
 from headwater.streams import Processor, Record
 from headwater.streams.engine.table_transform_values import ValueTransformer
-from headwater.streams.plan.stores import StorePlan
 from headwater.streams.stores.spec import StoreKind, StoreSpec
+from headwater.streams.topology.stores import StorePlan
 
 Step = dict[str, Any]
 

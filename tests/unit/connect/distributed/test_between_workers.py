@@ -6,7 +6,7 @@ import pytest
 
 from headwater.base.errors import UserError
 from headwater.connect.config.distributed import distributed_config, says_enabled, topic_settings
-from headwater.connect.config.validation import Delivery, validate
+from headwater.connect.connector_config.validation import Delivery, validate
 from headwater.connect.distributed.config_records import SessionKey
 from headwater.connect.distributed.config_state import ConfigState
 from headwater.connect.distributed.group_protocol import Assignment, MemberState

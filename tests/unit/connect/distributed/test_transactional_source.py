@@ -10,7 +10,7 @@ import pytest
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.connect.api import SourceTask
-from headwater.connect.config.connector import connector_def
+from headwater.connect.connector_config.common import connector_def
 from headwater.connect.data.record import SourceRecord
 from headwater.connect.data.schema import STRING
 from headwater.connect.errors import ConnectError

@@ -21,8 +21,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from headwater.connect.config.connector import connector_def
-from headwater.connect.config.validation import validate
+from headwater.connect.connector_config.common import connector_def
+from headwater.connect.connector_config.validation import validate
 from headwater.connect.connectors.spark.columns import connect_schema, value_of
 from headwater.connect.connectors.spark.source import Handover
 from headwater.connect.data import schema as s

@@ -10,8 +10,8 @@ import pytest
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.connect.api import SparkSinkTask
-from headwater.connect.config.connector import connector_def
 from headwater.connect.config.worker import WorkerConfig
+from headwater.connect.connector_config.common import connector_def
 from headwater.connect.connectors.spark.source import SparkSourceTask
 from headwater.connect.data import schema as s
 from headwater.connect.data.record import SourceRecord

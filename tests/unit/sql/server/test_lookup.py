@@ -16,7 +16,7 @@ from headwater.sql.server import pull
 from headwater.sql.server.key_index import Range, SortedIndex
 from headwater.sql.server.lookup import Lookup, key_of, lookup_of
 from headwater.sql.server.views import TableView
-from headwater.streams.engine.windows import Windowed
+from headwater.streams.model.windows import Windowed
 
 _TABLES = """
 CREATE TABLE t (k INT PRIMARY KEY, v INT) WITH (kafka_topic='t', value_format='JSON');

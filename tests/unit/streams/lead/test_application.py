@@ -13,11 +13,11 @@ from headwater.spark.slots.slot_links import SlotLink
 from headwater.streams import App
 from headwater.streams.lead.application import ApplicationLead
 from headwater.streams.lead.membership import Lead
-from headwater.streams.lead.topics import TopicPlan
 from headwater.streams.protocol import slot_messages as messages
 from headwater.streams.protocol import task_ownership as protocol
 from headwater.streams.slot.program import Program
 from headwater.streams.slot.settings import RunSettings
+from headwater.streams.topics.plan import TopicPlan
 
 PATIENCE_S = 120
 

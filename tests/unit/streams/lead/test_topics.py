@@ -4,7 +4,7 @@ import pytest
 
 from headwater.base.errors import UserError
 from headwater.streams import App
-from headwater.streams.lead.topics import external_topics, plan_topics
+from headwater.streams.topics.plan import external_topics, plan_topics
 
 
 def _app() -> App:

@@ -15,7 +15,6 @@ from headwater.base.errors import UserError
 from headwater.streams import App, Materialized, Windowed, key_value_store, session, tumbling
 from headwater.streams.engine.task import Task
 from headwater.streams.engine.task_settings import TaskSettings
-from headwater.streams.plan.topology import SubTopology
 from headwater.streams.query import connect
 from headwater.streams.query.directory import Host, partitions_here
 from headwater.streams.query.local import LocalStore
@@ -24,7 +23,7 @@ from headwater.streams.query.readable import NotReady
 from headwater.streams.query.server import QueryServer
 from headwater.streams.query.slots import LeadDirectory, SlotDirectory
 from headwater.streams.query.state_reader import StateReader
-from headwater.streams.serdes.port import resolve
+from headwater.streams.serdes.resolving import resolve
 from headwater.streams.slot.open_task import Clients, OpenTask
 from headwater.streams.stores.lmdb import LmdbState
 from headwater.streams.stores.memory import MemoryState
@@ -32,6 +31,7 @@ from headwater.streams.stores.spec import StoreKind
 from headwater.streams.stores.state import Owner, mark_copy
 from headwater.streams.stores.task_counts import write_task_counts
 from headwater.streams.testing.driver import Driver
+from headwater.streams.topology.topology import SubTopology
 
 TOKEN = "a-secret-of-this-test"
 

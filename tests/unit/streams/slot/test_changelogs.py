@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from headwater.streams.plan.stores import StorePlan
-from headwater.streams.plan.topology import SubTopology
 from headwater.streams.slot.changelogs import ChangelogBounds, changelogs_of, read_from
 from headwater.streams.stores.build import build_store
 from headwater.streams.stores.combined_state import open_state
 from headwater.streams.stores.memory import MemoryState
 from headwater.streams.stores.spec import StoreKind, StoreSpec, StoreType
 from headwater.streams.stores.state import ChangelogPartition, Owner, TaskState
+from headwater.streams.topology.stores import StorePlan
+from headwater.streams.topology.topology import SubTopology
 
 ONE, TWO, WINDOWS = (ChangelogPartition(f"app-{name}-changelog", 0) for name in ("one", "two", "windows"))
 IDS = {each.topic: each.topic.encode() for each in (ONE, TWO, WINDOWS)}

@@ -119,6 +119,7 @@ class Hosted:
 def _fate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Fate.made, Fate.closed, Fate.troubles, Fate.directory = [], 0, [], tmp_path
     monkeypatch.setattr(hosted_application, "Admin", FakeAdmin)
+    monkeypatch.setattr(hosted_application, "new_slot", lambda program, *given: program.slot(*given))
     monkeypatch.setattr(hosted_application, "_PAUSE_S", 0.0, raising=False)
 
 

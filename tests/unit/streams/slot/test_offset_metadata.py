@@ -5,8 +5,8 @@ import base64
 import pytest
 
 from headwater.streams import App, tumbling
-from headwater.streams.engine.record import InputRecord
 from headwater.streams.engine.task import Task
+from headwater.streams.model.record import InputRecord
 from headwater.streams.slot.offset_metadata import OffsetMetadata, decode_metadata, encode_metadata
 from headwater.streams.stores.memory import MemoryState
 

@@ -8,7 +8,7 @@ import pytest
 
 from headwater.base.compiled import is_pure_wanted
 from headwater.streams.engine.columns import OutputColumns, PackedColumns, PackedRows
-from headwater.streams.engine.record import OutputRecord
+from headwater.streams.model.record import OutputRecord
 from headwater.streams.serdes.native_cells import Column, native_cells
 from headwater.streams.slot.output_tables import as_table
 from headwater.streams.slot.pending_outputs import PendingOutputs

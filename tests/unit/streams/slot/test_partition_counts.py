@@ -7,10 +7,10 @@ import pytest
 from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.streams import App, tumbling
 from headwater.streams.engine.failures import ClusterFailure
-from headwater.streams.engine.record import InputRecord
 from headwater.streams.engine.task import Task
-from headwater.streams.lead.topics import partitioned_outputs
+from headwater.streams.model.record import InputRecord
 from headwater.streams.slot.partition_counts import REFRESH_S, PartitionCounts
+from headwater.streams.topics.plan import partitioned_outputs
 
 
 class Cluster:

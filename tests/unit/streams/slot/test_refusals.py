@@ -7,7 +7,7 @@ import pytest
 from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.client.producer.producer import Producer
 from headwater.streams import ErrorPolicy
-from headwater.streams.engine.record import OutputRecord
+from headwater.streams.model.record import OutputRecord
 from headwater.streams.slot.refusals import Refused, settle
 from headwater.streams.slot.sending import send_all
 

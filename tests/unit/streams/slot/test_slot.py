@@ -14,9 +14,9 @@ from headwater.client.settings.admin import read_admin_settings
 from headwater.client.settings.producer import read_producer_settings
 from headwater.streams import App, Context, Processor, Record
 from headwater.streams.engine.failures import ClusterFailure, ErrorPolicy
-from headwater.streams.engine.record import InputRecord, OutputRecord
 from headwater.streams.engine.task import Task
-from headwater.streams.slot import local_run
+from headwater.streams.lead import local_run
+from headwater.streams.model.record import InputRecord, OutputRecord
 from headwater.streams.slot.commit_writer import CommitWriter
 from headwater.streams.slot.global_tables import GlobalTables
 from headwater.streams.slot.offset_metadata import OffsetMetadata, encode_metadata
@@ -241,9 +241,9 @@ def test_a_run_that_is_stopped_while_it_restores_ends_and_leaves_its_group(
     class Program:
         tasks = ()
 
-        def slot(self, _lead: Any, _run: Any, _name: str, _tasks: Any, given: threading.Event) -> RestoringSlot:
-            assert given is stopping
-            return RestoringSlot()
+    def restoring_slot(*given: Any) -> RestoringSlot:
+        assert given[-1] is stopping
+        return RestoringSlot()
 
     class Group:
         def drive(self, _steps: Any) -> None: ...
@@ -253,6 +253,7 @@ def test_a_run_that_is_stopped_while_it_restores_ends_and_leaves_its_group(
 
     monkeypatch.setattr(local_run, "prepare", lambda *_: Program())
     monkeypatch.setattr(local_run, "lead_of", lambda _: Group())
+    monkeypatch.setattr(local_run, "new_slot", restoring_slot)
     run = App("app", brokers="localhost:1").run_here(state_dir=tmp_path, stopping=stopping)
     assert run.wait()
     assert events == ["slot closed", "group left"]

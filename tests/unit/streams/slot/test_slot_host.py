@@ -121,6 +121,7 @@ class Driven:
 def driven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Driven]:
     Fate.directory, Fate.let_go, Fate.members = tmp_path, threading.Event(), []
     monkeypatch.setattr(hosted_application, "Admin", FakeAdmin)
+    monkeypatch.setattr(hosted_application, "new_slot", lambda program, *given: program.slot(*given))
     made = Driven()
     yield made
     Fate.let_go.set()

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from headwater.base.config.validators import ConfigValueError
-from headwater.connect.config.connector import own_config
-from headwater.connect.config.definition import ConfigKey, ConfigValue
+from headwater.connect.config.definition import ConfigKey, ConfigValue, own_config
 from headwater.connect.config.keys import HIGH, LOW, REQUIRED, text
 
 OPTIONS: Final = "options."

@@ -15,9 +15,9 @@ from headwater.schemas.avro import AvroSchema
 from headwater.schemas.avro.decoding import compile_reader
 from headwater.schemas.avro.encoding import compile_writer
 from headwater.schemas.avro.types import Array, AvroType, Map, Record, Union, logical_type
+from headwater.sql.coercion import reading, row_reader
 from headwater.sql.formats.port import Field, FormatOptions, Row
 from headwater.sql.formats.registry.codec import Unsupported, name_of
-from headwater.sql.formats.registry.values import reading, row_reader
 from headwater.sql.language import types
 from headwater.sql.language.errors import SqlError
 from headwater.sql.language.types import ArrayType, Base, DecimalType, MapType, StructType, Type
@@ -74,7 +74,7 @@ class AvroCodec:
         assert isinstance(schema, AvroSchema)
         decode = compile_reader(schema.root)
         if wrapped:
-            convert = row_reader(fields)
+            convert = row_reader([(each.name, each.type) for each in fields])
             return lambda data: _row(decode(data), convert)
         single = reading(fields[0].type)
         return lambda data: [single(decode(data))]

@@ -16,10 +16,10 @@ from headwater.schemas.protobuf import ProtobufSchema
 from headwater.schemas.protobuf.messages import compile_message_reader, compile_message_writer, is_wrapper
 from headwater.schemas.protobuf.types import Enum, Message, Option
 from headwater.schemas.protobuf.types import Field as ProtoField
+from headwater.sql.coercion import row_reader
 from headwater.sql.formats.port import Field, FormatOptions, Row
 from headwater.sql.formats.registry.codec import Unsupported, name_of
 from headwater.sql.formats.registry.proto_text import proto_text
-from headwater.sql.formats.registry.values import row_reader
 from headwater.sql.language import types
 from headwater.sql.language.errors import SqlError
 from headwater.sql.language.types import ArrayType, MapType, StructType, Type
@@ -55,7 +55,11 @@ class ProtobufCodec:
     ) -> Callable[[bytes], Row | None]:
         del wrapped
         message = _at(schema, indexes)
-        decode, convert, grouped = compile_message_reader(message), row_reader(fields), _grouping(message)
+        decode, convert, grouped = (
+            compile_message_reader(message),
+            row_reader([(each.name, each.type) for each in fields]),
+            _grouping(message),
+        )
         return lambda data: convert(grouped(decode(data)))
 
     def writer(

@@ -16,7 +16,6 @@ from typing import Final
 from headwater.schemas import ParsedSchema, SchemaError, parse
 from headwater.schemas.framing import SchemaId, read_schema_id
 from headwater.schemas.model import DataError
-from headwater.sql.expressions.values import EvaluationError
 from headwater.sql.formats.internal import ROWS
 from headwater.sql.formats.port import Field, FormatOptions, Row, RowError, RowSerde
 from headwater.sql.formats.registry.codec import Codec, Unsupported
@@ -24,6 +23,7 @@ from headwater.sql.formats.registry.port import Schemas
 from headwater.sql.language import types
 from headwater.sql.language.errors import SqlError
 from headwater.sql.language.types import Type
+from headwater.sql.values import EvaluationError
 
 READERS_KEPT: Final = 1_000  # schemas that one topic's rows were written with
 KEY_COLUMN: Final = "ROWKEY"

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from itertools import compress
 from typing import Any
 
-from headwater.streams.engine.processor import Processor
 from headwater.streams.engine.stream_filter import StreamFilter
 from headwater.streams.engine.stream_map_values import StreamMapValues
+from headwater.streams.model.processor import Processor
 
 Step = StreamFilter | StreamMapValues
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from headwater.streams.engine.lane.topic_results import TopicResults, check_lengths
 from headwater.streams.engine.pass_through import PassThrough
-from headwater.streams.engine.processor import Processor
 from headwater.streams.engine.sink import Sink
 from headwater.streams.engine.stream_filter import StreamFilter
 from headwater.streams.engine.stream_map_values import StreamMapValues
@@ -23,13 +22,14 @@ from headwater.streams.engine.stream_table_join import StreamTableJoin
 from headwater.streams.engine.table import StoreGetter
 from headwater.streams.engine.table_source import TableSourceProcessor
 from headwater.streams.engine.typed_stores import TimestampedKeyValueStore
-from headwater.streams.plan.topology import SinkNode, SourceNode
+from headwater.streams.model.processor import Processor
 from headwater.streams.serdes.native_cells import Cells, native_cells
 from headwater.streams.serdes.port import Serde
 from headwater.streams.serdes.stock import TEXT
 from headwater.streams.serdes.windowed import WindowedSerde
 from headwater.streams.stores.formats import LONG as EIGHT
 from headwater.streams.stores.key_value import KeyValues
+from headwater.streams.topology.topology import SinkNode, SourceNode
 
 if TYPE_CHECKING:
     from headwater.streams.engine.task import Task

@@ -14,15 +14,15 @@ from headwater.streams.engine.lane.stateless import STATELESS
 from headwater.streams.engine.lane.tables import TABLES
 from headwater.streams.engine.lane.topic_results import TopicResults
 from headwater.streams.engine.sink import Sink
-from headwater.streams.engine.time import fail_on_invalid_timestamp, log_and_skip_on_invalid_timestamp
-from headwater.streams.plan.partitioning import ByInnerKey
-from headwater.streams.plan.stores import StorePlan
-from headwater.streams.plan.topology import SinkNode, SourceNode
+from headwater.streams.model.time import fail_on_invalid_timestamp, log_and_skip_on_invalid_timestamp
 from headwater.streams.serdes.port import Serde
 from headwater.streams.serdes.windowed import WindowedSerde
 from headwater.streams.stores.key_value import KeyValues
 from headwater.streams.stores.segments import Segments
 from headwater.streams.stores.window import Windows
+from headwater.streams.topology.partitioning import ByInnerKey
+from headwater.streams.topology.stores import StorePlan
+from headwater.streams.topology.topology import SinkNode, SourceNode
 
 if TYPE_CHECKING:
     from headwater.streams.engine.task import Task

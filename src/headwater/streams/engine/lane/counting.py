@@ -23,20 +23,20 @@ from headwater.records.codec import partition_keys
 from headwater.records.columns import BinaryColumn
 from headwater.streams.engine.columns import PackedRows
 from headwater.streams.engine.lane.code import NotInLane
-from headwater.streams.engine.record import NO_HEADERS, RecordMetadata
 from headwater.streams.engine.sink import Sink
 from headwater.streams.engine.stream_aggregate import StreamAggregateProcessor
 from headwater.streams.engine.table_to_stream import TableToStream
 from headwater.streams.engine.window_aggregate import WindowAggregateProcessor
-from headwater.streams.engine.windows import TimeWindows
-from headwater.streams.plan.partitioning import ByInnerKey
-from headwater.streams.plan.topology import ProcessorNode, SinkNode, SourceNode
+from headwater.streams.model.record import NO_HEADERS, RecordMetadata
+from headwater.streams.model.windows import TimeWindows
 from headwater.streams.serdes.native_cells import Cells, Column, NativeCells, native_cells
 from headwater.streams.serdes.stock import LONG
 from headwater.streams.serdes.windowed import WindowedSerde
 from headwater.streams.stores.cache import ChangeContext, StoreCache
 from headwater.streams.stores.formats import WINDOW_SUFFIX_SIZE
 from headwater.streams.stores.ordered import PendingMap
+from headwater.streams.topology.partitioning import ByInnerKey
+from headwater.streams.topology.topology import ProcessorNode, SinkNode, SourceNode
 
 if TYPE_CHECKING:
     from headwater.streams.engine.task import Task

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from headwater.streams.engine.lane.code import Flow, NotInLane, Raw, WindowKey, reader
-from headwater.streams.engine.processor import Processor
 from headwater.streams.engine.stream_aggregate import StreamAggregateProcessor
 from headwater.streams.engine.stream_join import LATE, JoinWindowKeeper, StreamJoinSide
 from headwater.streams.engine.stream_table_join import StreamTableJoin
@@ -19,7 +18,8 @@ from headwater.streams.engine.table import StoreGetter
 from headwater.streams.engine.table_source import TableSourceProcessor
 from headwater.streams.engine.typed_stores import TimestampedKeyValueStore
 from headwater.streams.engine.window_aggregate import WindowAggregateProcessor
-from headwater.streams.engine.windows import TimeWindows, Windowed
+from headwater.streams.model.processor import Processor
+from headwater.streams.model.windows import TimeWindows, Windowed
 from headwater.streams.serdes.stock import LONG
 from headwater.streams.stores.cached import CachedKeyValues, CachedWindows
 from headwater.streams.stores.formats import LONG as EIGHT

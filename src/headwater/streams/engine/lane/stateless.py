@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from headwater.streams.engine.lane.code import Flow, NotInLane
 from headwater.streams.engine.pass_through import PassThrough
-from headwater.streams.engine.processor import Processor
 from headwater.streams.engine.stream_branch import StreamBranch
 from headwater.streams.engine.stream_filter import StreamFilter
 from headwater.streams.engine.stream_map import StreamFlatMap, StreamMap, StreamSelectKey, as_pair
 from headwater.streams.engine.stream_map_values import StreamFlatMapValues, StreamMapValues
 from headwater.streams.engine.stream_peek import StreamPeek
 from headwater.streams.engine.table_to_stream import TableToStream
+from headwater.streams.model.processor import Processor
 
 if TYPE_CHECKING:
     from headwater.streams.engine.lane.compiler import Compiler

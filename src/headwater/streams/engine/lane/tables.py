@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from headwater.streams.engine.lane.code import Flow, NotInLane
-from headwater.streams.engine.processor import Processor
 from headwater.streams.engine.table_filter import TableFilterProcessor
 from headwater.streams.engine.table_map_values import TableMapValuesProcessor
+from headwater.streams.model.processor import Processor
 
 if TYPE_CHECKING:
     from headwater.streams.engine.lane.compiler import Compiler

@@ -8,11 +8,18 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from headwater.base.config.definition import ConfigType
-from headwater.connect.config.connector import ERRORS, PREDICATES, TRANSFORMS, connector_def, own_config, step_keys
-from headwater.connect.config.definition import ConfigDef, ConfigKey, ConfigValue, Props, text_of
+from headwater.connect.config.definition import (
+    ConfigDef,
+    ConfigKey,
+    ConfigValue,
+    Props,
+    own_config,
+    text_of,
+    unknown_property,
+)
 from headwater.connect.config.keys import LOW, text
 from headwater.connect.config.secrets import forms_of, is_secret, redacted, secrets_in_addresses, shown
-from headwater.connect.converters.base import unknown_property
+from headwater.connect.connector_config.common import ERRORS, PREDICATES, TRANSFORMS, connector_def, step_keys
 from headwater.connect.errors import ConfigError, ConnectError
 from headwater.connect.plugins import Catalog, Kind, Plugin
 

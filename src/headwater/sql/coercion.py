@@ -11,10 +11,9 @@ from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
 
-from headwater.sql.expressions import values
-from headwater.sql.expressions.values import EvaluationError
-from headwater.sql.formats.port import Field
+from headwater.sql import values
 from headwater.sql.language.types import ArrayType, Base, DecimalType, MapType, StructType, Type
+from headwater.sql.values import EvaluationError
 
 Convert = Callable[[Any], Any]
 
@@ -32,7 +31,7 @@ def _reading(wanted: Type) -> Convert:
     if isinstance(wanted, MapType):
         return _map(wanted)
     if isinstance(wanted, StructType):
-        return struct_reader([Field(name, each) for name, each in wanted.fields], _row_as_struct)
+        return _struct_reader(wanted.fields, _row_as_struct)
     if isinstance(wanted, DecimalType):
         return lambda value: values.fit(Decimal(_number(value, wanted)), wanted.precision, wanted.scale)
     return {
@@ -52,16 +51,16 @@ def _row_as_struct(names: Sequence[str], row: list[Any]) -> Any:
     return dict(zip(names, row, strict=True))
 
 
-def row_reader(fields: Sequence[Field]) -> Convert:
+def row_reader(fields: Sequence[tuple[str, Type]]) -> Convert:
     """A decoded record as a row of these columns."""
-    return struct_reader(fields, lambda _, row: row)
+    return _struct_reader(fields, lambda _, row: row)
 
 
-def struct_reader(fields: Sequence[Field], made: Callable[[Sequence[str], list[Any]], Any]) -> Convert:
-    names = [each.name for each in fields]
-    places = {each.name.upper(): place for place, each in enumerate(fields)}
-    exact = {each.name: place for place, each in enumerate(fields)}
-    read = [reading(each.type) for each in fields]
+def _struct_reader(fields: Sequence[tuple[str, Type]], made: Callable[[Sequence[str], list[Any]], Any]) -> Convert:
+    names = [name for name, _ in fields]
+    places = {name.upper(): place for place, name in enumerate(names)}
+    exact = {name: place for place, name in enumerate(names)}
+    read = [reading(each) for _, each in fields]
 
     def convert(value: Any) -> Any:
         if not isinstance(value, Mapping):

@@ -7,7 +7,7 @@ A task makes each processor, gives it its `context` and `forward`, calls `init` 
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal, Protocol
 
-from headwater.streams.engine.record import Origin, Record, RecordMetadata
+from headwater.streams.model.record import Origin, Record, RecordMetadata
 
 Forward = Callable[[Record], None]
 Supplier = Callable[[], "Processor"]

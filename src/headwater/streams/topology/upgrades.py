@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from headwater.streams.plan.topology import SinkNode, SourceNode, Topology
+from headwater.streams.topology.topology import SinkNode, SourceNode, Topology
 
 _GENERATED: Final = re.compile(r"\d{10}")
 

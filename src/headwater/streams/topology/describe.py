@@ -6,7 +6,7 @@ order of Java's HashSet, because that is what its text shows.
 
 from collections.abc import Iterable
 
-from headwater.streams.plan.topology import Node, ProcessorNode, SinkNode, SourceNode, SubTopology, Topology
+from headwater.streams.topology.topology import Node, ProcessorNode, SinkNode, SourceNode, SubTopology, Topology
 
 
 def describe(topology: Topology) -> str:

@@ -8,7 +8,7 @@ Kafka Streams'.
 from collections.abc import Callable
 
 from headwater.base.errors import UserError
-from headwater.streams.engine.record import InputRecord, Record
+from headwater.streams.model.record import InputRecord, Record
 
 TimestampExtractor = Callable[[Record, InputRecord, int], int]
 

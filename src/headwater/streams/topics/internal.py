@@ -6,8 +6,8 @@ from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.client.admin import Admin
 from headwater.client.admin.call_routing import metadata
 from headwater.client.types import NewTopic
-from headwater.streams.lead.topics import InternalTopic
-from headwater.streams.plan.topology import Topology
+from headwater.streams.topics.plan import InternalTopic
+from headwater.streams.topology.topology import Topology
 
 
 def partitions_of(admin: Admin, topics: Iterable[str]) -> dict[str, int]:

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from headwater.base.errors import UserError
-from headwater.streams.plan.stores import REPARTITION_CONFIG
-from headwater.streams.plan.topology import SinkNode, SubTopology, Topology
+from headwater.streams.topology.stores import REPARTITION_CONFIG
+from headwater.streams.topology.topology import SinkNode, SubTopology, Topology
 
 
 @dataclass(frozen=True, slots=True)

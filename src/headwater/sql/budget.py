@@ -8,7 +8,7 @@ each row; each thread has its own.
 import threading
 from typing import Final
 
-from headwater.sql.expressions.values import EvaluationError
+from headwater.sql.values import EvaluationError
 
 STEPS_MAX: Final = 5_000_000
 

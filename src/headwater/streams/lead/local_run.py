@@ -15,16 +15,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.errors import UserError
 from headwater.streams.lead.end_callbacks import EndCallbacks
-from headwater.streams.lead.membership import slot_id
+from headwater.streams.lead.membership import lead_of
 from headwater.streams.lead.status import SlotStatus, document, this_process
 from headwater.streams.lead.status_server import publish
 from headwater.streams.protocol import task_ownership as protocol
+from headwater.streams.protocol.transactional_ids import slot_id
 from headwater.streams.query.local import LocalStore
 from headwater.streams.query.server import QueryServer
 from headwater.streams.slot.open_task import Stopped
-from headwater.streams.slot.program import Program, lead_of, prepare
+from headwater.streams.slot.program import Program, prepare
 from headwater.streams.slot.settings import RunSettings
-from headwater.streams.slot.slot import Slot
+from headwater.streams.slot.slot import Slot, new_slot
 
 if TYPE_CHECKING:
     from headwater.streams.dsl.app import App
@@ -151,7 +152,7 @@ class LocalRun:
         try:
             name = slot_id(self._app.name, 0)
             run: protocol.Run = lead.drive(protocol.start_steps((name,)))
-            self._opening = slot = program.slot(lead, run, name, program.tasks, self._stopping)
+            self._opening = slot = new_slot(program, lead, run, name, program.tasks, self._stopping)
             try:
                 slot.open()
                 self._slot = slot

@@ -8,7 +8,7 @@ topology gives the same text.
 from html import escape
 from typing import Final, NamedTuple
 
-from headwater.streams.plan.topology import Node, ProcessorNode, SinkNode, SourceNode, SubTopology, Topology
+from headwater.streams.topology.topology import Node, ProcessorNode, SinkNode, SourceNode, SubTopology, Topology
 
 _CHARACTER: Final = 7
 _COLUMN_GAP: Final = 60

@@ -2,7 +2,6 @@
 restarted.
 """
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from headwater.base.config.definition import ConfigType
@@ -110,8 +109,3 @@ def step_keys(catalog: Catalog, prefix: str, group: str, kind: Kind) -> list[Con
             flag(f"{prefix}negate", False, MEDIUM, "Whether it is those that the predicate is false for.", group=group, order=3),
         ]  # fmt: skip
     return keys
-
-
-def own_config(prefix: str, props: Mapping[str, str]) -> dict[str, str]:
-    """What stands under a prefix, without it."""
-    return {name[len(prefix) :]: value for name, value in props.items() if name.startswith(prefix)}

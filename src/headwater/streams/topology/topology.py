@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from headwater.base.errors import UserError
-from headwater.streams.engine.processor import Supplier
-from headwater.streams.engine.record import Record
-from headwater.streams.engine.time import TimestampExtractor
-from headwater.streams.plan.stores import StorePlan
+from headwater.streams.model.processor import Supplier
+from headwater.streams.model.record import Record
+from headwater.streams.model.time import TimestampExtractor
 from headwater.streams.serdes.port import Serde
+from headwater.streams.topology.stores import StorePlan
 
 if TYPE_CHECKING:
     from headwater.streams.plan.frames import FrameTopic

@@ -1,0 +1,18 @@
+"""What a function that takes whole columns is, to the expressions that call it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Arguments = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The outcome of a call for one row: what the row alone would have raised."""
+
+    error: Exception
+
+
+WholeCall = Callable[[Sequence[Arguments]], Sequence[Any]]
+"""A function by column: for each row its value, or `Failed`. It raises nothing."""
