@@ -464,6 +464,23 @@ def test_the_schema_commands(
     headwater("get", topic, expected=1)
 
 
+def test_schemas_of_a_context_are_listed_by_its_address(
+    registry: Registry, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    registry.register(f"{topic}-a", '"int"')
+    registry.register(f":.{topic}:{topic}-b", '"int"')
+
+    def listed(url: str, *arguments: str) -> list[str]:
+        assert run(["schema", "list", "-o", "json", "--url", url, *arguments]) == 0
+        return [each["subject"] for each in json.loads(capsys.readouterr().out)]
+
+    both = [f":.{topic}:{topic}-b", f"{topic}-a"]
+    assert listed(registry.url, "--prefix", topic) == both
+    own = f"{registry.url}/contexts/.{topic}"
+    assert listed(own) == listed(own, "--prefix", topic) == both[:1]
+    assert listed(own, "--prefix", "other") == []
+
+
 def test_the_schema_commands_say_what_is_wrong_and_what_to_do(
     registry: Registry, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -96,6 +96,7 @@ def test_references_and_tags_come_back(client: ConfluentClient, topic: str) -> N
     client("register", f"{topic}-user", USER)
     made = client("registerReferring", topic, ORDER, "User", f"{topic}-user", 1)
     assert json.loads(client("byId", made)) == json.loads(ORDER)
+    assert client("id", topic, ORDER.replace('"User"', USER)) == made  # as a generated class has it
     assert client("deleteSubject", f"{topic}-user", "false") == "error 422 42206"
     client("registerTagged", f"{topic}-tagged", USER, "User.name", "PII")
     assert client("tags", f"{topic}-tagged") == "{User.name=[PII]}"

@@ -53,6 +53,11 @@ class RegistryCalls:
         self._access = door_access(url, security, "a registry", "http://localhost:8081")
         self._patience_s = _PATIENCE_S if patience_s is None else patience_s
 
+    @property
+    def is_in_context(self) -> bool:
+        """Whether the address ends in `/contexts/.name`: everything is asked of that context then."""
+        return "/contexts/" in self._access.path
+
     def call(self, method: str, path: str, document: object = None) -> Any:
         """The answer's document. Raises UserError for an answer that is an error."""
         status, answer = self.try_call(method, path, document)

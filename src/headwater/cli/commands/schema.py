@@ -51,7 +51,7 @@ reference_option = click.option(
 @registry_options
 def list_(registry: RegistryCalls, prefix: str, deleted: bool, output: str) -> None:
     """List subjects with their versions."""
-    named = encoded(prefix if prefix.startswith(":") else f":*:{prefix}")
+    named = encoded(prefix if prefix.startswith(":") or registry.is_in_context else f":*:{prefix}")
     latest: dict[str, dict[str, Any]] = {}
     offset = 0
     while page := registry.call("GET", f"/schemas?subjectPrefix={named}&deleted={deleted}&limit=1000&offset={offset}"):
