@@ -72,7 +72,7 @@ class Identity:
             eligible, leads = document.get("master_eligibility") is not False, document.get("leader") is True
             scheme = str(document.get("scheme") or "http")
             return cls(str(document["host"]), int(document["port"]), eligible, scheme, leads)
-        except (KeyError, TypeError, AttributeError):
+        except (KeyError, TypeError, AttributeError, OverflowError):
             raise ValueError("no identity of a registry") from None
 
 
@@ -92,14 +92,14 @@ class Assignment:
 
     @classmethod
     def decode(cls, data: bytes) -> "Assignment":
-        """Raises ValueError."""
-        document = json.loads(data)
-        if not isinstance(document, dict):
-            raise ValueError("no assignment")
-        identity = document.get("master_identity")
-        return cls(
-            document.get("master"), None if identity is None else Identity.of(identity), int(document.get("error") or 0)
-        )
+        """Raises ValueError, and nothing else: another member has written it."""
+        try:
+            document = json.loads(data)
+            identity = document.get("master_identity")
+            error = int(document.get("error") or NO_ERROR)
+        except (TypeError, AttributeError, RecursionError, OverflowError):
+            raise ValueError("no assignment") from None
+        return cls(document.get("master"), None if identity is None else Identity.of(identity), error)
 
 
 def elect(members: Mapping[str, Identity]) -> Assignment:

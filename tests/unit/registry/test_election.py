@@ -81,3 +81,23 @@ def test_who_was_elected_is_known_before_one_is_a_member() -> None:
     assert last_elected(own, [elect({"m": own}).encode()]) is None  # a predecessor: nobody forwards to itself
     assert last_elected(own, [elect({}).encode()]) is None
     assert last_elected(own, []) is None
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"[]",
+        b"1",
+        b"\xff",
+        b'{"error":[1]}',
+        b'{"error":1e400}',
+        b'{"master_identity":7}',
+        b'{"master_identity":{"host":"a","port":1e400}}',
+        b"[" * 100_000,
+    ],
+)
+def test_what_is_no_assignment_is_a_value_error_and_nothing_else(data: bytes) -> None:
+    with pytest.raises(ValueError):
+        Assignment.decode(data)
+    assert last_elected(member(1), [data]) is None
