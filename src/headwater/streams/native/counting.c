@@ -23,6 +23,13 @@ static int64_t get_long(const char *at) {
     return (int64_t)bits;
 }
 
+static bool is_count(PyObject *row) {
+    if (PyBytes_CheckExact(row) && PyBytes_GET_SIZE(row) == 16)
+        return true;
+    PyErr_SetString(PyExc_ValueError, "a row of a count has 16 bytes");
+    return false;
+}
+
 /* One record more in a row: puts it into `fresh`, and the count and the time into their places. */
 static bool count_one(PyObject *row, int64_t time, PyObject *fresh, const store *from, char *data, int64_t *stamp) {
     PyObject *found = find_row(row, fresh, from);
@@ -30,9 +37,8 @@ static bool count_one(PyObject *row, int64_t time, PyObject *fresh, const store 
         return false;
     int64_t count = 1;
     if (found != Py_None) {
-        if (!PyBytes_CheckExact(found) || PyBytes_GET_SIZE(found) != 16) {
+        if (!is_count(found)) {
             Py_DECREF(found);
-            PyErr_SetString(PyExc_ValueError, "a row of a count has 16 bytes");
             return false;
         }
         int64_t before = get_long(PyBytes_AS_STRING(found));
@@ -80,6 +86,79 @@ static PyObject *count_rows(PyObject *Py_UNUSED(module), PyObject *args) {
         PyObject *row = Py_NewRef(PyList_GET_ITEM(rows, at));
         done = !(time == -1 && PyErr_Occurred()) && count_one(row, time, fresh, &from, PyBytes_AS_STRING(counts) + 8 * at, &stamp);
         Py_DECREF(row);
+        memcpy(PyBytes_AS_STRING(stamps) + 8 * at, &stamp, sizeof stamp);
+    }
+    PyObject *result = done ? PyTuple_Pack(2, counts, stamps) : NULL;
+    Py_XDECREF(counts);
+    Py_XDECREF(stamps);
+    return result;
+}
+
+/* 1: the row that was counted at this place is counted no more behind it, 0: it is, -1: failed. Each count of a row is another one. */
+static int is_last(PyObject *row, const char *count, PyObject *fresh, PyObject **value) {
+    *value = PyDict_GetItemWithError(fresh, row);
+    if (*value == NULL) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_KeyError, "a row that was not counted");
+        return -1;
+    }
+    return !is_count(*value) ? -1 : memcmp(PyBytes_AS_STRING(*value) + 8, count, 8) == 0;
+}
+
+PyDoc_STRVAR(last_changes_doc, "last_changes(rows, counts, fresh, skipped) -> (keys, values)\n\n"
+                               "Of the rows that `count_rows` has counted, and what it made of them: each row once, in the order of the last\n"
+                               "record of each, without as many of its first bytes as are skipped.");
+
+static PyObject *last_changes(PyObject *Py_UNUSED(module), PyObject *args) {
+    PyObject *rows, *counts, *fresh;
+    Py_ssize_t skipped;
+    if (!PyArg_ParseTuple(args, "O!O!O!n", &PyList_Type, &rows, &PyBytes_Type, &counts, &PyDict_Type, &fresh, &skipped))
+        return NULL;
+    Py_ssize_t size = PyList_GET_SIZE(rows);
+    if (PyBytes_GET_SIZE(counts) != 8 * size || skipped < 0) {
+        PyErr_SetString(PyExc_ValueError, "as many counts as rows are needed");
+        return NULL;
+    }
+    PyObject *keys = PyList_New(0), *values = PyList_New(0);
+    bool done = keys != NULL && values != NULL;
+    for (Py_ssize_t at = 0; done && at < size; at++) {
+        PyObject *row = PyList_GET_ITEM(rows, at), *value;
+        if (!PyBytes_CheckExact(row) || PyBytes_GET_SIZE(row) < skipped) {
+            PyErr_SetString(PyExc_ValueError, "a row is bytes, and longer than what is skipped");
+            done = false;
+            break;
+        }
+        int last = is_last(row, PyBytes_AS_STRING(counts) + 8 * at, fresh, &value);
+        done = last >= 0;
+        if (last == 1) {
+            PyObject *key = skipped == 0 ? Py_NewRef(row)
+                                         : PyBytes_FromStringAndSize(PyBytes_AS_STRING(row) + skipped, PyBytes_GET_SIZE(row) - skipped);
+            done = key != NULL && PyList_Append(keys, key) == 0 && PyList_Append(values, value) == 0;
+            Py_XDECREF(key);
+        }
+    }
+    PyObject *result = done ? PyTuple_Pack(2, keys, values) : NULL;
+    Py_XDECREF(keys);
+    Py_XDECREF(values);
+    return result;
+}
+
+PyDoc_STRVAR(split_counts_doc, "split_counts(rows) -> (counts, times): rows of counts as columns");
+
+static PyObject *split_counts(PyObject *Py_UNUSED(module), PyObject *rows) {
+    if (!PyList_CheckExact(rows)) {
+        PyErr_SetString(PyExc_TypeError, "rows are a list");
+        return NULL;
+    }
+    Py_ssize_t size = PyList_GET_SIZE(rows);
+    PyObject *counts = PyBytes_FromStringAndSize(NULL, 8 * size), *stamps = PyBytes_FromStringAndSize(NULL, 8 * size);
+    bool done = counts != NULL && stamps != NULL;
+    for (Py_ssize_t at = 0; done && at < size; at++) {
+        PyObject *row = PyList_GET_ITEM(rows, at);
+        if (!(done = is_count(row)))
+            break;
+        int64_t stamp = get_long(PyBytes_AS_STRING(row));
+        memcpy(PyBytes_AS_STRING(counts) + 8 * at, PyBytes_AS_STRING(row) + 8, 8);
         memcpy(PyBytes_AS_STRING(stamps) + 8 * at, &stamp, sizeof stamp);
     }
     PyObject *result = done ? PyTuple_Pack(2, counts, stamps) : NULL;
@@ -187,8 +266,44 @@ static PyObject *window_rows(PyObject *Py_UNUSED(module), PyObject *args) {
     return result;
 }
 
+PyDoc_STRVAR(window_columns_doc, "window_columns(keys) -> (keys of the changelog, keys of results, keys): columns\n\n"
+                                 "Of keys as the changelog has them: the same as `window_rows` makes.");
+
+static PyObject *window_columns(PyObject *Py_UNUSED(module), PyObject *keys) {
+    int64_t size_bytes = PyList_CheckExact(keys) ? bytes_of(keys) : -1;
+    Py_ssize_t size = size_bytes < 0 ? 0 : PyList_GET_SIZE(keys);
+    windows state = {0};
+    bool done = size_bytes >= 0 && open_column(&state.logged, size, size_bytes) && open_column(&state.told, size, size_bytes) &&
+                open_column(&state.keys, size, size_bytes);
+    for (Py_ssize_t at = 0; done && at < size; at++) {
+        PyObject *key = PyList_GET_ITEM(keys, at);
+        if ((done = key != Py_None && PyBytes_GET_SIZE(key) >= 12)) {
+            const char *data = PyBytes_AS_STRING(key);
+            add_cell(&state.logged, data, PyBytes_GET_SIZE(key));
+            add_cell(&state.told, data, PyBytes_GET_SIZE(key) - 4);
+            add_cell(&state.keys, data, PyBytes_GET_SIZE(key) - 12);
+        }
+    }
+    if (!done && !PyErr_Occurred())
+        PyErr_SetString(PyExc_ValueError, "keys of windows are a list of bytes, 12 of them behind each key");
+    PyObject *logged = done ? as_pair(&state.logged) : NULL, *told = done ? as_pair(&state.told) : NULL;
+    PyObject *alone = done ? as_pair(&state.keys) : NULL, *result = NULL;
+    if (logged != NULL && told != NULL && alone != NULL)
+        result = PyTuple_Pack(3, logged, told, alone);
+    Py_XDECREF(logged);
+    Py_XDECREF(told);
+    Py_XDECREF(alone);
+    close_column(&state.logged);
+    close_column(&state.told);
+    close_column(&state.keys);
+    return result;
+}
+
 static PyMethodDef methods[] = {
     {"count_rows", count_rows, METH_VARARGS, count_rows_doc},
+    {"last_changes", last_changes, METH_VARARGS, last_changes_doc},
+    {"split_counts", split_counts, METH_O, split_counts_doc},
+    {"window_columns", window_columns, METH_O, window_columns_doc},
     {"window_rows", window_rows, METH_VARARGS, window_rows_doc},
     {NULL, NULL, 0, NULL},
 };

@@ -8,6 +8,10 @@ tells it in the order in which keys were changed last. It belongs to the commit,
 the moment in which there are too many bytes: then the key that was not used for the longest time goes, and if it was
 changed, all of this store's changes are told, that one first. Keys that were only read count, too, as in Kafka Streams.
 
+A lane puts the changes of a whole run of records at once (`put_run`). They are not among the keys that were used
+lately: they wait in the order of their last change, which is that of their last use, and once they are told nothing of
+them stays. So a key that does not come again costs one place in one dict. They count as many bytes as those of nodes.
+
 Nodes that are told of a change may put into the same store again. Then no second flush begins within the first, which
 would tell a key's newer value before its older one: the first one tells the newer, or it waits for the next. A change
 leaves the cache only when it is told, so a failure in between loses none of the others.
@@ -15,7 +19,7 @@ leaves the cache only when it is told, so a failure in between loses none of the
 Owned by a task. A discard of the task's state forgets what waits: it is of records that are processed again.
 """
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, Protocol, cast
 
@@ -102,7 +106,10 @@ class StoreCache:
         self._entry_bytes = ENTRY_BYTES + key_bytes
         self._recent: OrderedDict[bytes, int] = OrderedDict()  # key -> bytes; what was not used for longest is first
         self._changes: dict[bytes, CachedChange | bytes] = {}  # in the order of the last change of each key; those of
-        # runs are the value alone: nobody asks for the old one
+        # runs are the value alone, and not in `_recent`: nobody asks for the old one
+        self._run_count = 0  # how many of them are of runs, ...
+        self._run_bytes = 0  # ... and what they take of the room
+        self._run_entry_bytes = 0  # beside the key, of each
         self.on_change: Callable[[bytes, CachedChange], None] | None = None  # of the node that the store belongs to
         self.run_teller: RunTeller | None = None
         self._by_column = True  # whether all that waits can be told so
@@ -123,6 +130,7 @@ class StoreCache:
             before = waiting.old
         elif waiting is not None:  # of a run: the old value is not known, and nobody asks but for whether there was one
             before = waiting
+            self._leave_run(1, len(key))
         self._changes[key] = CachedChange(value, before, context)
         if value is None or context.headers:
             self._by_column = False
@@ -132,7 +140,7 @@ class StoreCache:
         """A row was looked up, and is likely to be looked up again."""
         if key in self._recent:
             self._recent.move_to_end(key)
-        elif value is not None:
+        elif value is not None and key not in self._changes:  # a change of a run takes its room already
             self._use(key, len(key) + len(value) + _NO_CONTEXT_BYTES)
 
     def touch(self, key: bytes) -> None:
@@ -149,25 +157,38 @@ class StoreCache:
         self._make_room(self.flush)
 
     def put_run(self, keys: list[bytes], values: list[bytes]) -> None:
-        """Of a run: each key once, in the order of their last change. All values have the same size."""
+        """Of a run: each key once, in the order of their last change. All values of all runs have the same size."""
         teller, recent, changes = self.run_teller, self._recent, self._changes
         assert teller is not None, "a run without one who tells it"
         if not keys:
             return
-        for key in keys:
-            changes.pop(key, None)
+        if not self._run_entry_bytes:
+            self._run_entry_bytes = self._entry_bytes + len(values[0]) + teller.context.size_bytes
+        if changes:
+            waiting = [key for key in keys if key in changes]
+            of_runs = waiting
+            if self._run_count < len(changes):
+                of_runs = [key for key in waiting if isinstance(changes[key], bytes)]
+            for key in waiting:
+                del changes[key]
+            self._leave_run(len(of_runs), sum(map(len, of_runs)))
+        if recent:  # of nodes: the run has used them last
+            self._room.used_bytes -= sum(recent.pop(key, 0) for key in keys)
         changes.update(zip(keys, values, strict=True))
-        fixed = self._entry_bytes + len(values[0]) + teller.context.size_bytes
-        new = [key for key in keys if key not in recent]
-        recent.update((key, fixed + len(key)) for key in new)
-        self._room.used_bytes += fixed * len(new) + sum(map(len, new))
-        deque(map(recent.move_to_end, keys), maxlen=0)
+        self._leave_run(-len(keys), -sum(map(len, keys)))
+
+    def _leave_run(self, count: int, key_bytes: int) -> None:
+        """So many changes of runs do not wait any more."""
+        size = count * self._run_entry_bytes + key_bytes
+        self._run_count -= count
+        self._run_bytes -= size
+        self._room.used_bytes -= size
 
     def make_room(self) -> None:
         """Behind a run, or a commit's flush."""
         self._make_room(self.flush_all)
 
-    def _make_room(self, flush: Callable[[bytes], None]) -> None:
+    def _make_room(self, flush: Callable[[bytes | None], None]) -> None:
         if self._flushing:
             return  # whoever began that makes room
         recent, room, flushes = self._recent, self._room, 0
@@ -179,6 +200,8 @@ class StoreCache:
                     raise endless(self.name)
                 flushes += 1
                 flush(eldest)
+        if room.used_bytes > room.max_bytes and self._run_count:
+            flush(None)
 
     def flush_all(self, first: bytes | None = None) -> None:
         """As `flush`, where no record is being processed: by column, if that can be."""
@@ -187,10 +210,14 @@ class StoreCache:
             return
         if self._changes:
             keys = self._keys(first)
-            changes = [self._changes[key] for key in keys]
-            values = [change if isinstance(change, bytes) else change.value for change in changes]
-            self.run_teller.tell_all(keys, cast(list[bytes], values))  # no deletion is among them; no node is told
+            if first is None and self._run_count == len(keys):
+                values = cast(list[bytes], list(self._changes.values()))
+            else:
+                changes = [self._changes[key] for key in keys]
+                values = cast(list[bytes], [each if isinstance(each, bytes) else each.value for each in changes])
+            self.run_teller.tell_all(keys, values)  # no deletion is among them; no node is told
             self._changes.clear()
+            self._forget_runs()
 
     def flush(self, first: bytes | None = None) -> None:
         """Tells all changes that wait now. Nodes that are told may put into other stores, and so flush those; what they
@@ -211,6 +238,7 @@ class StoreCache:
         if isinstance(change, bytes):
             assert self.run_teller is not None, "a run without one who tells it"
             change = CachedChange(change, None, self.run_teller.context)
+            self._leave_run(1, len(key))
         self._tell(key, change)
         if change.value is None and key not in self._changes:
             self._room.used_bytes -= self._recent.pop(key, 0)
@@ -226,4 +254,9 @@ class StoreCache:
         self._room.used_bytes -= sum(self._recent.values())
         self._recent.clear()
         self._changes.clear()
+        self._forget_runs()
         self._by_column = True
+
+    def _forget_runs(self) -> None:
+        self._room.used_bytes -= self._run_bytes
+        self._run_count = self._run_bytes = 0

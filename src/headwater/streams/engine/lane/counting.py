@@ -11,9 +11,7 @@ each key, by column too (`cached_counting_run`): what a run would have sent twic
 small makes room behind a run, not behind each record.
 """
 
-import struct
 from abc import ABC, abstractmethod
-from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
@@ -33,7 +31,6 @@ from headwater.streams.serdes.native_cells import Cells, Column, NativeCells, na
 from headwater.streams.serdes.stock import LONG
 from headwater.streams.serdes.windowed import WindowedSerde
 from headwater.streams.stores.cache import ChangeContext, StoreCache
-from headwater.streams.stores.formats import WINDOW_SUFFIX_SIZE
 from headwater.streams.stores.ordered import PendingMap
 from headwater.streams.topology.partitioning import ByInnerKey
 from headwater.streams.topology.topology import ProcessorNode, SinkNode, SourceNode
@@ -60,6 +57,14 @@ class Counting(Protocol):
         get: Callable[[bytes], bytes | None],
         /,
     ) -> tuple[bytes, bytes]: ...
+
+    def last_changes(
+        self, rows: list[bytes], counts: bytes, fresh: dict[bytes, bytes | None], skipped: int, /
+    ) -> tuple[list[bytes], list[bytes]]: ...
+
+    def split_counts(self, rows: list[bytes], /) -> tuple[bytes, bytes]: ...
+
+    def window_columns(self, keys: list[bytes], /) -> tuple[Column, Column, Column]: ...
 
     def window_rows(self, keys: Cells, times: list[int], /, *numbers: int) -> Any: ...
 
@@ -195,20 +200,8 @@ class _Counts(ABC):
         cache.run_teller = self
         return True
 
-    def _held(self, cache: StoreCache, rows: list[bytes], fresh: dict[bytes, bytes | None], skipped: int = 0) -> None:
-        """`skipped`: bytes before the cache's key in that of a row."""
-        changed = list(dict.fromkeys(reversed(rows)))
-        changed.reverse()
-        values = cast(list[bytes], [fresh[row] for row in changed])
-        cache.put_run([row[skipped:] for row in changed] if skipped else changed, values)
-
     @abstractmethod
     def tell_all(self, keys: list[bytes], values: list[bytes]) -> None: ...
-
-    def _told(self, values: list[bytes]) -> tuple[bytes, bytes]:
-        """Counts and times, as columns."""
-        numbers = struct.unpack(f">{2 * len(values)}q", b"".join(values))
-        return struct.pack(f">{len(values)}q", *numbers[1::2]), array("q", numbers[::2]).tobytes()
 
     def _packed(self, keys: Column, counts: bytes, stamps: bytes, places: bytes | None = None) -> PackedRows:
         offsets, data = keys
@@ -236,7 +229,7 @@ class _KeyCounts(_Counts):
         counts, stamps, fresh = self._count(kept, times)
         self._rows.put_all(fresh)
         if self._cache is not None:
-            self._held(self._cache, kept, fresh)
+            self._cache.put_run(*self._native.last_changes(kept, counts, fresh, 0))
         elif packed is not None:
             self._send(packed, counts, stamps)
         self._drop("null key or value", len(keys) - len(kept))
@@ -248,7 +241,7 @@ class _KeyCounts(_Counts):
 
     def tell_all(self, keys: list[bytes], values: list[bytes]) -> None:
         self._task.begin_columns()
-        self._send(self._pack_cells(keys), *self._told(values))
+        self._send(self._pack_cells(keys), *self._native.split_counts(values))
 
 
 class _WindowCounts(_Counts):
@@ -282,7 +275,7 @@ class _WindowCounts(_Counts):
         self._drop("late", late)
         self._drop("null key", nulls)
         if self._cache is not None:
-            self._held(self._cache, rows, fresh, _SEGMENT_BYTES)
+            self._cache.put_run(*self._native.last_changes(rows, counts, fresh, _SEGMENT_BYTES))
 
     def _send(self, logged: Column, told: Column, kept: Column, counts: bytes, stamps: bytes) -> None:
         """Keys in the changelog, in the results, and alone."""
@@ -293,9 +286,7 @@ class _WindowCounts(_Counts):
 
     def tell_all(self, keys: list[bytes], values: list[bytes]) -> None:
         self._task.begin_columns()
-        told, alone = [key[:-4] for key in keys], [key[:-WINDOW_SUFFIX_SIZE] for key in keys]
-        pack = self._pack_cells
-        self._send(pack(keys), pack(told), pack(alone), *self._told(values))
+        self._send(*self._native.window_columns(keys), *self._native.split_counts(values))
 
     def _places(self, topic: str, size: int, keys: Column) -> bytes:
         """Windows lie where their keys do."""
