@@ -5,7 +5,6 @@ says, a terminal gets no control characters of it: they are shown as text. A que
 not come for a second says so on stderr, and for how long, until they come.
 """
 
-import json
 import os
 import shutil
 import sys
@@ -115,14 +114,14 @@ class Display:
     def _lines(self, names: list[str], rows: Iterator[list[Any]]) -> Iterator[str]:
         if self.settings.form == "json":
             for row in rows:
-                yield json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False)
+                yield sql_tables.as_json(dict(zip(names, row, strict=True)))
             return
         layout = self.layout
         widths = layout.widths(len(names))
         if widths is None:
             yield "|".join(names)
             for row in rows:
-                yield "|".join("null" if each is None else str(each) for each in row)
+                yield "|".join(map(sql_tables.value_text, row))
             return
         border = sql_tables.line(widths)
         yield f"{border}\n{sql_tables.row([printable(each) for each in names], widths, wraps=layout.wraps)}\n{border}"

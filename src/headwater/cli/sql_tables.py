@@ -4,9 +4,11 @@ Rows of a query come one by one, so their columns are equally wide from the firs
 has columns as wide as their cells, and only the widest give way.
 """
 
+import json
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Final
 
 from headwater.base.printable import printable
@@ -64,7 +66,25 @@ def _letter_width(letter: str) -> int:
 
 def cell(value: Any) -> str:
     """A value in a row, on one line; what a terminal would take as a command is shown, not sent."""
-    return printable("null" if value is None else str(value))
+    return printable(value_text(value))
+
+
+def value_text(value: Any) -> str:
+    """A value as SQL and JSON write it, not as Python does: `true`, `null`, `["a", null]`, all digits of a decimal."""
+    return value if isinstance(value, str) else as_json(value)
+
+
+def as_json(value: Any) -> str:
+    """On one line; a decimal with its digits."""
+    match value:
+        case Decimal():
+            return format(value, "f")
+        case list():
+            return f"[{', '.join(map(as_json, value))}]"
+        case dict():
+            return "{" + ", ".join(f"{as_json(str(name))}: {as_json(each)}" for name, each in value.items()) + "}"
+        case _:
+            return json.dumps(value, ensure_ascii=False)
 
 
 def line(widths: Sequence[int]) -> str:

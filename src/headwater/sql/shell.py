@@ -9,11 +9,12 @@ import contextlib
 import http.client
 import json
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from headwater.base.errors import UserError
+from headwater.sql.answered_rows import row_reader
 from headwater.sql.language import tree
 from headwater.sql.language.parser import parse, split, substitute
 from headwater.sql.language.tokens import Kind, tokenize
@@ -92,7 +93,7 @@ class SqlClient:
         """The names of the columns, and the rows as they come."""
         with self._post("/query-stream", {"sql": text, "properties": self.settings}) as answer:
             header = json.loads(answer.readline() or b"{}")
-            yield header.get("columnNames", []), _rows(answer)
+            yield header.get("columnNames", []), _rows(answer, row_reader(header.get("columnTypes", [])))
 
     @contextlib.contextmanager
     def printed(self, text: str) -> Iterator[Iterator[str]]:
@@ -144,11 +145,11 @@ def _lines(answer: http.client.HTTPResponse) -> Iterator[bytes]:
         raise UserError("The answer of the server was cut off", hint="Look at its log")
 
 
-def _rows(answer: http.client.HTTPResponse) -> Iterator[list[Any]]:
+def _rows(answer: http.client.HTTPResponse, read: Callable[[bytes], Any]) -> Iterator[list[Any]]:
     for line in _lines(answer):
         if not line.strip():
             continue
-        row = json.loads(line)
+        row = read(line)
         if isinstance(row, dict):
             raise UserError(str(row.get("message", row)))
         yield row
@@ -244,4 +245,6 @@ def _type(schema: Mapping[str, Any]) -> str:
         return f"{base}<{_type(schema['memberSchema'])}>"
     if schema.get("fields"):
         return f"{base}<{', '.join(each['name'] + ' ' + _type(each['schema']) for each in schema['fields'])}>"
+    if schema.get("parameters"):
+        return f"{base}({schema['parameters']['precision']}, {schema['parameters']['scale']})"
     return base

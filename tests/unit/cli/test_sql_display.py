@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 import click
@@ -47,6 +48,31 @@ def test_cells_go_on_in_the_next_line_or_are_cut() -> None:
     assert row(["abcdefgh", "1"], [5, 3], wraps=False) == "|ab...|1  |"
     assert row(["日本語", "1"], [4, 1], wraps=True) == "|日本|1|\n|語  | |"
     assert text_width("e\u0301") == 1
+
+
+def test_a_value_is_shown_as_sql_writes_it_not_as_python_does() -> None:
+    assert (cell(True), cell(Decimal("12345678901234567890.10")), cell(1e308)) == (
+        "true",
+        "12345678901234567890.10",
+        "1e+308",
+    )
+    assert cell([True, None, "it's", {"X": Decimal("1.50")}]) == '[true, null, "it\'s", {"X": 1.50}]'
+
+
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_rows_in_a_pipe_keep_the_digits_of_decimals(form: str, capsys: pytest.CaptureFixture[str]) -> None:
+    display = Display(form, lambda _: None)
+    display.rows(["D", "B"], iter([[Decimal("0.10"), True]]), endless=True)
+    assert capsys.readouterr().out == {"table": "D|B\n0.10|true\n", "json": '{"D": 0.10, "B": true}\n'}[form]
+
+
+def test_a_decimal_is_described_with_its_digits() -> None:
+    schema = {"type": "DECIMAL", "parameters": {"precision": 10, "scale": 2}, "fields": None, "memberSchema": None}
+    described = {
+        "@type": "sourceDescription",
+        "sourceDescription": {"name": "S", "fields": [{"name": "D", "schema": schema}], "windowType": None},
+    }
+    assert "DECIMAL(10, 2)" in str(as_tables(described))
 
 
 def test_a_value_sends_no_commands_to_the_terminal() -> None:
