@@ -4,6 +4,7 @@
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, time
@@ -22,6 +23,7 @@ from headwater.sql.language import tree
 from headwater.sql.language import types as t
 from headwater.sql.language.errors import SqlError
 from headwater.sql.language.parser import parse
+from headwater.sql.plan.session import Insertion, Session
 from headwater.sql.values import EvaluationError, java_double, java_time
 from unit.sql.expression_cases import LINES, parts_of
 
@@ -321,8 +323,6 @@ def test_a_number_with_a_huge_exponent_is_not_written_out() -> None:
 
 
 def test_names_of_queries_have_nothing_that_a_path_could_use() -> None:
-    from headwater.sql.plan.session import Session
-
     session = Session()
     session.run("CREATE STREAM s (id INT KEY, v INT) WITH (kafka_topic='in', value_format='JSON');")
     session.run("CREATE STREAM `../x` WITH (kafka_topic='x') AS SELECT * FROM s;")
@@ -342,3 +342,24 @@ def test_what_a_row_may_cost_is_bounded(text: str) -> None:
     with pytest.raises(EvaluationError, match="at most"):
         compiled(text).evaluate(_ROW)
     budget.begin()
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "told"),
+    [
+        ("i", "99999999999", "Expected type INTEGER for field `I` but got BIGINT(99999999999)"),
+        ("i", "1.9", "Expected type INTEGER for field `I` but got DECIMAL(2, 1)(1.9)"),
+        ("i", "-2147483649", "Expected type INTEGER for field `I` but got BIGINT(-2147483649)"),
+        ("b", "1e30", "Expected type BIGINT for field `B` but got DOUBLE(1e+30)"),
+    ],
+)
+def test_a_number_of_values_that_the_column_cannot_hold_is_refused_and_not_cut(
+    column: str, value: str, told: str
+) -> None:
+    session = Session()
+    session.run("CREATE STREAM s (i INT, b BIGINT) WITH (kafka_topic='s', value_format='JSON', partitions=1);")
+    with pytest.raises(SqlError, match=re.escape(told)):
+        session.run(f"INSERT INTO s ({column}) VALUES ({value});")
+    (row,) = session.run("INSERT INTO s (i, b) VALUES (2147483647, 5e0);")
+    assert isinstance(row, Insertion)
+    assert row.value == [2147483647, 5]

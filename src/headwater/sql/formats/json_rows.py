@@ -82,7 +82,7 @@ class _JsonSerde:
 
     def deserialize(self, data: bytes) -> Row:
         try:
-            value = _loaded(data)
+            value = loaded(data)
         except (ValueError, RecursionError) as error:
             raise RowError(f"is no JSON: {error}") from None
         if not self._wrapped:
@@ -131,7 +131,7 @@ def _written(write: Convert, value: Any) -> Any:
     return None if value is None else write(value)
 
 
-def _loaded(data: bytes) -> Any:
+def loaded(data: bytes) -> Any:
     """As `json.loads`, without making a decoder anew for each record where the bytes are plainly UTF-8."""
     if len(data) >= 4 and data[0] == 0x7B and data[1]:
         return _DECODER.decode(data.decode("utf-8", "surrogatepass"))

@@ -459,7 +459,7 @@ def _check_replacement(old: PersistentQuery, sink: SourceInfo, statement: tree.C
 
 
 def _constant(expression: tree.Expression, wanted: types.Type, name: str) -> Any:
-    compiled = Compiler(Scope()).compile(expression)
+    given = compiled = Compiler(Scope()).compile(expression)
     if compiled.type is not None and not types.can_widen(compiled.type, wanted):
         if (
             compiled.type == types.STRING and wanted.base in (types.Base.DATE, types.Base.TIME, types.Base.TIMESTAMP)
@@ -472,9 +472,18 @@ def _constant(expression: tree.Expression, wanted: types.Type, name: str) -> Any
             )
     budget.begin()
     try:
-        return widened(compiled, wanted)([])
+        value = widened(compiled, wanted)([])
+        before = (
+            given.evaluate([]) if compiled is not given and given.type is not None and given.type.is_number else value
+        )
     except (EvaluationError, ArithmeticError, ValueError, TypeError) as error:
         raise SqlError(str(error) or type(error).__name__, position=expression.position) from None
+    if value != before and wanted.base in (types.Base.INTEGER, types.Base.BIGINT):  # a CAST wraps and cuts off
+        raise SqlError(
+            f"Expected type {wanted} for field {types.quoted(name)} but got {given.type}({before})",
+            position=expression.position,
+        )
+    return value
 
 
 def _cast_to(result: queries.Result, target: SourceInfo, statement: tree.InsertInto) -> queries.Result:

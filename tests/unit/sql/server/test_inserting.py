@@ -3,12 +3,15 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Mapping
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.sql.language.errors import SqlError
+from headwater.sql.plan.catalog import SourceInfo
+from headwater.sql.plan.session import Session
 from headwater.sql.server import inserting
 from headwater.sql.server.api import _as_array
 from headwater.web.body_stream import BodyLost
@@ -148,3 +151,24 @@ def test_who_accepts_json_gets_one_array_of_acknowledgements(count: int) -> None
         return b"".join([each async for each in _as_array(lines())])
 
     assert json.loads(asyncio.run(scene())) == [{"seq": number} for number in range(count)]
+
+
+def _columns() -> SourceInfo:
+    session = Session()
+    session.run(
+        "CREATE STREAM s (i INT, b BIGINT, d DECIMAL(30, 2), f DOUBLE)"
+        " WITH (kafka_topic='s', value_format='JSON', partitions=1);"
+    )
+    return session.catalog.find("S")
+
+
+@pytest.mark.parametrize("row", ['{"i": 99999999999}', '{"i": 1.5}', '{"b": 9223372036854775808}', '{"b": 0.5}'])
+def test_a_number_that_the_column_cannot_hold_is_refused_and_not_cut(row: str) -> None:
+    with pytest.raises(SqlError, match="Can't coerce a field of the row"):
+        inserting.row_of(_columns(), inserting.parsed(row.encode()))
+
+
+def test_decimals_of_rows_keep_their_digits() -> None:
+    row = inserting.parsed(b'{"i": 5.0, "b": -9223372036854775808, "d": 12345678901234567890.10, "f": 1.5}')
+    _, values = inserting.row_of(_columns(), row)
+    assert values == [5, -(2**63), Decimal("12345678901234567890.10"), 1.5]
