@@ -158,11 +158,10 @@ def test_a_cooperative_member_joins_with_what_it_owns_and_drops_only_what_goes()
 
 
 def test_a_cooperative_member_revokes_what_it_no_longer_subscribes_to_before_it_joins() -> None:
-    _, coordinator, group = follower(COOPERATIVE, O0, P0)
-    coordinator.assignment = [O0]
-    group.resubscribe("orders")
-    group.topics = ["orders"]
-    coordinator.assignment = [O0]
+    _, coordinator, group = setup(COOPERATIVE, leader=False)
+    coordinator.assignment = [O0, P0]
+    group.topics = ["orders", "payments"]
+    group.poll()
     group.topics = ["payments"]
     group.membership.subscription_changed()
     coordinator.assignment = [P0]

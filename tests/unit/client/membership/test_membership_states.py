@@ -159,6 +159,20 @@ def test_an_assignment_for_a_subscription_that_is_over_brings_nothing_unwanted()
     assert state.rejoin_reason is not None
 
 
+def test_topics_of_a_former_subscription_are_not_taken_and_asked_about_once() -> None:
+    """A static member that comes back with another subscription gets what it had before, until the group rebalances."""
+    state = ClassicState(cooperative=False, member_id="m")
+    state.join_begins(["b"])
+    assert state.assigned(6, (A0, B0), ["b"]).added == (B0,)
+    assert state.rejoin_reason == "the assignment has topics that are not subscribed to"
+    state.join_begins(["b"])
+    state.assigned(6, (A0, B0), ["b"])  # a follower that says the same again brings about no rebalance
+    assert state.rejoin_reason is None
+    state.join_begins(["b"])
+    state.assigned(7, (A0,), ["b"])
+    assert state.rejoin_reason is not None
+
+
 def test_what_a_member_says_of_itself() -> None:
     state = classic(A0, cooperative=True)
     said = state.subscription(CooperativeStickyAssignor(), ["b", "a"], "rack")

@@ -37,6 +37,7 @@ class ClassicState:
     owned: set[TopicPartition] = field(default_factory=set)
     previous: tuple[TopicPartition, ...] = ()  # the last assignment, for sticky assignors, whatever became of it
     previous_generation: int = NO_GENERATION
+    foreign_generation: int = NO_GENERATION  # the last whose assignment had topics that are not subscribed to
     error: KafkaError | None = None
     error_is_final: bool = False
 
@@ -111,9 +112,13 @@ class ClassicState:
         self.previous = tuple(sorted(set(partitions)))
         self.previous_generation = generation
         wanted = frozenset(topics)
+        target = {each for each in self.previous if each.topic in wanted}
         if wanted != self.joined_topics:
             self.want_rejoin("the subscription changed while the group rebalanced")
-        target = {each for each in self.previous if wanted == self.joined_topics or each.topic in wanted}
+        elif len(target) < len(self.previous) and generation != self.foreign_generation:
+            # a static member gets what its former life had; where joining again changes nothing, once is enough
+            self.foreign_generation = generation
+            self.want_rejoin("the assignment has topics that are not subscribed to")
         changes = Changes(tuple(sorted(self.owned - target)), tuple(sorted(target - self.owned)))
         if changes.revoked:
             self.want_rejoin("revoked partitions are free for others")
