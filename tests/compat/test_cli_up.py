@@ -88,9 +88,11 @@ def test_up_serves_status_tells_and_down_stops(headwater: Run, tmp_path: Path) -
     assert broker["uptime_s"] >= 0
     assert f"{broker['pid']}" in headwater("status").stdout
 
-    again = headwater("up", "-d", "--sql")
+    again = headwater("up", "-d", "--sql", "--brokers", "3", "--port", "1")
     assert "is running already" in again.stdout
-    assert "warning: it was started without --sql; `headwater down`, then start it again with --sql" in again.stderr
+    lacking = "--brokers 3 and --port 1 and --sql"
+    told = f"warning: it was started without {lacking}; `headwater down`, then start it again with {lacking}"
+    assert told in again.stderr
     assert "running already" in headwater("up", code=1).stderr
 
     assert f"Stopped broker 0 at localhost:{broker['port']} (pid {broker['pid']})" in headwater("down").stdout

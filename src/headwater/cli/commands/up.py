@@ -107,7 +107,14 @@ def up(
         if secure and running.client_config is None:
             _refuse_to_secure(running)
         _announce(running, output, "is running already")
-        _tell_what_it_lacks([("--sql", with_sql_server, running.sql), ("--connect", with_worker, running.connect)])
+        _tell_what_it_lacks(
+            [
+                (f"--brokers {count}", count > 1, running if len(running.brokers) == count else None),
+                (f"--port {port}", bool(port), running if running.brokers[0].port == port else None),
+                ("--sql", with_sql_server, running.sql),
+                ("--connect", with_worker, running.connect),
+            ]
+        )
         return 0
     if secure:
         plan = _plan_secured(directory, sets, port, count, detach)
