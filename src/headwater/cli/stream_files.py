@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from headwater.base.errors import UserError
     from headwater.streams.dsl.app import App
 
 
@@ -16,7 +17,13 @@ def load_app(path: Path) -> "App":
     from headwater.streams import App
 
     sys.path.insert(0, str(path.resolve().parent))
-    found = {name: value for name, value in runpy.run_path(str(path)).items() if isinstance(value, App)}
+    try:
+        defined = runpy.run_path(str(path))
+    except UserError:
+        raise
+    except Exception as error:
+        raise _broken(path, error) from error
+    found = {name: value for name, value in defined.items() if isinstance(value, App)}
     if "app" in found:
         return found["app"]
     if len(set(map(id, found.values()))) != 1:
@@ -26,3 +33,15 @@ def load_app(path: Path) -> "App":
             "Name the one to run: app = App(...)",
         )
     return next(iter(found.values()))
+
+
+def _broken(path: Path, error: Exception) -> "UserError":
+    """The stack from the file on: what is above it is not its author's."""
+    import traceback
+
+    from headwater.base.errors import UserError
+
+    shown = traceback.TracebackException.from_exception(error)
+    while shown.stack and shown.stack[0].filename != str(path):
+        del shown.stack[0]
+    return UserError(f"{path} cannot be run", "it raises an error while it is read", "".join(shown.format()).rstrip())

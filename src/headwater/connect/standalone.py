@@ -56,7 +56,9 @@ def connector_file(path: str) -> ConnectorFile:
     name = None
     try:
         found = json.loads(text)
-    except ValueError:
+    except ValueError as error:
+        if text.lstrip().startswith("{"):
+            raise UserError(f"{path} is no JSON", str(error)) from None
         config = parse_properties(text)
     else:
         if isinstance(found, dict) and isinstance(found.get("config"), dict):

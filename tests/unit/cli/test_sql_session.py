@@ -178,6 +178,15 @@ def test_the_shell_and_the_file_option_take_both(tmp_path: Path, monkeypatch: py
     assert spool.read_text() == "sql> SHOW TOPICS;\nmade 1\n"
 
 
+def test_statements_of_a_pipe_are_all_carried_out_and_an_error_is_an_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shell, "SqlClient", AnsweringClient)
+    result = CliRunner().invoke(cli, ["sql"], input="SHOW STREAMS;\nSHOW TABLES\n", standalone_mode=False)
+    assert (result.output, result.return_value) == ("made 1\nmade 2\n", 0)
+    result = CliRunner().invoke(cli, ["sql"], input="SPOOL nothing;\nSHOW TABLES;\n", standalone_mode=False)
+    assert result.output.endswith("made 1\n")
+    assert result.return_value == 1
+
+
 def test_a_script_does_not_take_the_session_to_another_server(tmp_path: Path) -> None:
     script = tmp_path / "a.sql"
     script.write_text("SERVER; SERVER http://elsewhere:8088; SHOW STREAMS;")

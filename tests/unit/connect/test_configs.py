@@ -248,3 +248,10 @@ def test_the_answer_of_a_check_shows_no_password_of_an_address() -> None:
     assert values["value.converter.schema.registry.url"] == "[hidden]"
     assert values["topic"] == "t"
     assert any("tasks.max" in error for each in answer["configs"] for error in each["value"]["errors"])
+
+
+def test_a_connector_file_of_broken_json_is_not_taken_for_properties(tmp_path: Path) -> None:
+    path = tmp_path / "connector.json"
+    path.write_text(' {"name": "j", "config": {"connector.class": "FileStreamSource"}')
+    with pytest.raises(UserError, match=r"connector\.json is no JSON\. .*delimiter: line 1"):
+        connector_file(str(path))

@@ -22,7 +22,7 @@ def test_the_first_application_and_its_test() -> None:
 
 
 def test_the_processor() -> None:
-    names: dict[str, Any] = dict(vars(headwater.streams))
+    names: dict[str, Any] = {name: getattr(headwater.streams, name) for name in headwater.streams.__all__}
     names["app"] = app = headwater.streams.App("app")
     exec(block("class Alarm(Processor):"), names)
     driver = app.test()

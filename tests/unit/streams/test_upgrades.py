@@ -1,7 +1,14 @@
 """A topology that has changed: what its former run kept, and the new one would lose."""
 
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from headwater.base.errors import UserError
+from headwater.client.admin import Admin
 from headwater.streams import App
-from headwater.streams.slot.upgrade_check import refusal
+from headwater.streams.slot.upgrade_check import check_upgrade, refusal
 from headwater.streams.topology.upgrades import Losses, TopologyNote, losses, note_of, read_note
 
 GENERATED = "KSTREAM-AGGREGATE-STATE-STORE-0000000001"
@@ -53,3 +60,11 @@ def test_another_kind_of_store_under_a_name_is_mistaken() -> None:
 
 def test_more_stores_lose_nothing() -> None:
     assert not losses(TopologyNote(), note("in"))
+
+
+def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("a file")
+    with pytest.raises(UserError, match=r"The state of orders cannot be written to .*state/orders.*--state-dir"):
+        check_upgrade(
+            cast(Admin, None), "orders", App("orders").topology(), tmp_path / "state" / "orders", allowed=False
+        )

@@ -40,7 +40,7 @@ def sql(
 ) -> int:
     """SQL over streams: a shell to a SQL server, or `-e` and `-f`; and the server itself.
 
-    Without `-e` or `-f` statements are read from the terminal, each ended by a semicolon; Ctrl-D ends. RUN SCRIPT
+    Without `-e` or `-f` statements are read from the terminal or a pipe, each ended by a semicolon; Ctrl-D ends. RUN SCRIPT
     'file' runs the statements of a file, SPOOL 'file' writes the session to a file until SPOOL OFF; HELP has the rest.
     """
     if context.invoked_subcommand is not None:
@@ -68,7 +68,7 @@ def sql(
         elif path is not None:
             session.run_script(path)
         else:
-            _shell(session)
+            return _shell(session)
     return 0
 
 
@@ -81,48 +81,62 @@ def _typed() -> list[str]:
     return [readline.get_history_item(place) for place in range(1, readline.get_current_history_length() + 1)]
 
 
-def _shell(session: "SqlSession") -> None:
-    """Statements from the terminal. An error is told, and the next statement is read."""
+def _shell(session: "SqlSession") -> int:
+    """Statements from the terminal, or from a pipe. An error is told, and the next statement is read."""
     from headwater.cli.paths import sql_history_file
     from headwater.cli.sql_editing import Completer, editing, names_known_to
 
     completer = Completer(lambda: names_known_to(session.client.run))
+    if not sys.stdin.isatty():
+        return _read_statements(session, completer, typed=False)
     try:
         import readline
     except ImportError:
-        _read_statements(session, completer)
-        return
+        return _read_statements(session, completer, typed=True)
     with editing(readline, completer, sql_history_file()):
-        _read_statements(session, completer)
+        return _read_statements(session, completer, typed=True)
 
 
-def _read_statements(session: "SqlSession", completer: "Completer") -> None:
+def _read_statements(session: "SqlSession", completer: "Completer", *, typed: bool) -> int:
+    """The exit code: what comes through a pipe is a script, which has failed if one of its statements has. Its last
+    one needs no semicolon.
+    """
     from headwater.cli.sql_session import PROMPT, is_session_command
 
-    waiting = ""
+    waiting, failures = "", 0
+    prompt, prompt_within = (PROMPT, "...> ") if typed else ("", "")
     while True:
+        at_end = False
         try:
-            waiting += input(PROMPT if not waiting else "...> ") + "\n"
+            waiting += input(prompt if not waiting else prompt_within) + "\n"
         except EOFError:
-            click.echo()
-            return
+            at_end = True
         except KeyboardInterrupt:
             click.echo()
+            if not typed:
+                return 1
             waiting = ""
             continue
+        if at_end and typed:
+            click.echo()
+            return 0
         if waiting.strip().lower().rstrip(";") in ("exit", "quit"):
-            return
+            return 1 if failures and not typed else 0
         if not waiting.strip():
             waiting = ""
-        elif waiting.rstrip().endswith(";") or is_session_command(waiting):
+        elif at_end or waiting.rstrip().endswith(";") or is_session_command(waiting):
             try:
                 session.run(waiting)
             except UserError as error:
                 click.echo(for_stream(str(error), sys.stderr), err=True)
+                failures += 1
             except KeyboardInterrupt:
                 click.echo("closed", err=True)
+                failures += 1
             completer.forget()
             waiting = ""
+        if at_end:
+            return 1 if failures else 0
 
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)

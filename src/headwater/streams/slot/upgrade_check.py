@@ -33,10 +33,17 @@ def check_upgrade(admin: Admin, application_id: str, topology: Topology, directo
         found = _still_there(admin, application_id, losses(former, new))
         if found:
             raise refusal(application_id, found)
-    directory.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_suffix(".new")
-    fresh.write_text(new.to_json())
-    fresh.replace(path)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_suffix(".new")
+        fresh.write_text(new.to_json())
+        fresh.replace(path)
+    except OSError as error:
+        raise UserError(
+            f"The state of {application_id} cannot be written to {directory}",
+            error.strerror or str(error),
+            "Name another directory: state_dir=, --state-dir",
+        ) from None
 
 
 def _still_there(admin: Admin, application_id: str, found: Losses) -> Losses:
