@@ -17,7 +17,7 @@ from headwater.testing import Broker
 from spark.support import class_archive
 from spark.support.class_archive import QUICK_JAVA
 
-collect_ignore = [] if SOAK else ["test_hdfs.py", "test_streams_standalone_cluster.py", "test_connect_slots_long.py"]
+collect_ignore = [] if SOAK else ["test_hdfs.py"]
 
 _numbers = itertools.count(1)
 

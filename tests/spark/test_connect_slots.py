@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,19 +25,20 @@ from spark.support.class_archive import QUICK_JAVA
 pytestmark = pytest.mark.spark
 
 CONNECTORS = lasting(8, 30)
+PATIENCE_S = 600  # for JVMs that begin on a busy machine
 SECRET = "geheim-wie-nichts-sonst"
 
 
 class Bench:
     """A worker with two slots, a file of secrets, and Spark's event log beside it."""
 
-    def __init__(self, folder: Path, servers: str, java: str, cores: int = 3) -> None:
+    def __init__(self, folder: Path, servers: str, java: str = "", master: str = "local[3]", **more: str) -> None:
         self.folder, self.servers = folder, servers
         self.log, self.secrets = folder / "events", folder / "secrets.properties"
         self.log.mkdir()
         self.secrets.write_text(f"password={SECRET}\n")
         settings = {
-            "spark.master": f"local[{cores}]",
+            "spark.master": master,
             "spark.eventLog.enabled": "true",
             "spark.eventLog.dir": f"file://{self.log}",
             "spark.eventLog.compress": "false",
@@ -46,15 +48,16 @@ class Bench:
             "config.providers.file.param.allowed.paths": str(folder),
             "producer.client.id": SECRET,  # of the worker's own properties
             "task.shutdown.graceful.timeout.ms": "60000",
+            **more,
         }
-        self.worker = WorkerProcess(folder, servers, f"slots-{cores}", **settings)
+        self.worker = WorkerProcess(folder, servers, "slots", **settings)
         self.door = self.worker.door
         self.first_answer = self.door.ask("GET", "/connectors")
         self.first_processes = descendants(self.worker.process.pid)
 
-    def topic(self, name: str) -> str:
+    def topic(self, name: str, partitions: int = 1) -> str:
         with Admin({"bootstrap.servers": self.servers}) as admin:
-            admin.create_topics([NewTopic(name, 1, 1)])
+            admin.create_topics([NewTopic(name, partitions, 1)])
         return name
 
     def source(self, name: str, topic: str, lines: list[str], **more: str) -> Path:
@@ -79,7 +82,7 @@ class Bench:
     def place(self, name: str) -> tuple[int, int] | None:
         """The slot and its process; None: it does not run."""
         task = self.task(name)
-        found = re.fullmatch(r"spark local\[\d,4\] \S+ slot (\d) \S+:(\d+)", task.get("runs_on", ""))
+        found = re.fullmatch(r"spark \S+ \S+ slot (\d) \S+:(\d+)", task.get("runs_on", ""))
         return (int(found[1]), int(found[2])) if found is not None and task["state"] == "RUNNING" else None
 
     def running(self, name: str, but: int = 0) -> tuple[int, int]:
@@ -98,10 +101,10 @@ class Bench:
         self.until(lambda: self.task(name).get("state") == state, lambda: f"{name} is {state}: {self.task(name)}")
 
     def until(self, condition: Callable[[], object], what: Callable[[], str]) -> None:
-        try:
-            until(condition, "")
-        except AssertionError:
-            raise AssertionError(what()) from None
+        give_up_at = time.monotonic() + PATIENCE_S
+        while not condition():
+            assert time.monotonic() < give_up_at, what()
+            time.sleep(0.2)  # the worker that is asked has other things to do
 
     def until_there(self, topic: str, lines: list[str]) -> None:
         self.until(

@@ -22,7 +22,7 @@ def servers() -> Iterator[str]:
 
 
 def test_fifty_connectors_run_on_two_cores(servers: str, tmp_path: Path, archived_classes: str) -> None:
-    bench = Bench(tmp_path, servers, f"{QUICK_JAVA} {archived_classes}".strip(), cores=2)
+    bench = Bench(tmp_path, servers, f"{QUICK_JAVA} {archived_classes}".strip(), master="local[2]")
     with bench.worker:
         topic, names = bench.topic("fifty"), [f"fifty-{number}" for number in range(50)]
         for name in names:

@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 
-from headwater.base.errors import UserError
 from headwater.cli.lead_status import status_of
 from headwater.client import Admin, Consumer, NewTopic, Producer, TopicPartition
 from headwater.spark.sessions import master_with_retries
-from headwater.spark.slots.slot_supply import slots_for
 from headwater.testing import Broker
 from spark.support.class_archive import QUICK_JAVA
 from spark.support.streams_drivers import Driver
@@ -138,10 +136,3 @@ def test_on_one_machine_a_task_that_dies_is_tried_again() -> None:
     assert master_with_retries("local[*]") == "local[*,1000]"
     assert master_with_retries("local[2,5]") == "local[2,5]"
     assert master_with_retries("spark://host:7077") == "spark://host:7077"
-
-
-@pytest.mark.parametrize(("wanted", "cores"), [(2, 2), (None, 1), (0, 4)])
-def test_slots_that_leave_no_core_free_are_refused(wanted: int | None, cores: int) -> None:
-    with pytest.raises(UserError, match=r"core|There cannot be 0 slots"):
-        slots_for(wanted, cores, "local[2]")
-    assert slots_for(None, 4, "local[4]") == slots_for(3, 4, "local[4]") == 3

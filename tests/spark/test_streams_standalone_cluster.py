@@ -12,6 +12,8 @@ from spark.support.standalone import StandaloneCluster
 from spark.support.streams_drivers import Driver
 from spark.test_streams_on_spark import Bench
 
+pytestmark = pytest.mark.soak(only=True)
+
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[StandaloneCluster]:

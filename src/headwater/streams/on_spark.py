@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark import cloudpickle
 
 from headwater.base.errors import UserError
-from headwater.spark.slots.slot_supply import SlotSupply, addresses, slots_for
+from headwater.spark.slots.slot_count import slots_for
+from headwater.spark.slots.slot_supply import SlotSupply, addresses, cores_for
 from headwater.streams.frames import Feeds, feed
 from headwater.streams.lead.application import ApplicationLead
 from headwater.streams.lead.runtime import SlotRuntime
@@ -109,8 +110,7 @@ class Runtime:
         if lease <= 0:
             raise UserError(f"A lease cannot be {lease} seconds", "it is the time after which slots are renewed")
         self._spark = spark
-        context = spark.sparkContext
-        count = slots_for(slots, context.defaultParallelism, str(context.master))
+        count = slots_for(slots, cores_for(slots, spark), str(spark.sparkContext.master))
         self._slots = SlotRuntime(count, host=addresses(spark)[1])
         self._supply = SlotSupply(spark, self._slots, run_slot, wanted=slots, lease_s=lease)
 

@@ -19,10 +19,10 @@ PATIENCE_S = 120
 PORTS = range(20_000, 32_000, 3_000)
 
 
-def until(condition: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
+def until(condition: Callable[[], object], what: str, patience_s: float = PATIENCE_S) -> None:
+    deadline = time.monotonic() + patience_s
     while not condition():
-        assert time.monotonic() < deadline, f"not within {PATIENCE_S} s: {what}"
+        assert time.monotonic() < deadline, f"not within {patience_s} s: {what}"
         time.sleep(0.05)
 
 

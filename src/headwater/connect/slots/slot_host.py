@@ -11,9 +11,7 @@ wait for an answer that only the reading thread can hand over: so each has a thr
 import contextlib
 import itertools
 import logging
-import os
 import queue
-import socket
 import threading
 import time
 import traceback
@@ -27,7 +25,8 @@ from headwater.connect.runtime.task import State, TaskId, WorkerTask
 from headwater.connect.runtime.worker import Worker
 from headwater.connect.slots import task_messages as messages
 from headwater.spark.slots.frames import Channel, ChannelClosed
-from headwater.spark.slots.message_codec import EndLease, Heartbeat, Hello, Leaving
+from headwater.spark.slots.greeting import greeting
+from headwater.spark.slots.message_codec import EndLease, Heartbeat, Leaving
 
 logger = logging.getLogger("headwater.connect")
 
@@ -60,7 +59,7 @@ def run_in_slot(number: int, address: tuple[str, int], secret: bytes, make_worke
     channel = Channel.connected(address, secret, messages.CODEC)
     host = SlotHost(channel.send, make_worker)
     try:
-        channel.send(Hello(number, f"{socket.gethostname()}:{os.getpid()}"))
+        channel.send(greeting(number))
         while not host.done:
             host.take(channel.receive(host.patience_s))
             host.beat(time.monotonic())

@@ -24,6 +24,7 @@ from headwater.connect.slots import task_messages as messages
 from headwater.connect.slots.placement import Action, Finished, Lost, Placement, Start, Stop
 from headwater.connect.slots.slot_task import SlotTask
 from headwater.spark.slots.frames import SILENCE_S
+from headwater.spark.slots.slot_count import slots_for
 from headwater.spark.slots.slot_links import SlotLink, SlotServer
 
 logger = logging.getLogger("headwater.connect")
@@ -154,6 +155,16 @@ class TaskSlots:
     @property
     def running(self) -> bool:
         return not self._closed.is_set()
+
+    @property
+    def present(self) -> int:
+        server = self._server
+        return len(server.links) if server is not None else 0
+
+    @property
+    def losses(self) -> int:
+        server = self._server
+        return server.losses if server is not None else 0
 
     def begin_lease(self) -> None:
         if self._server is not None:
@@ -377,11 +388,10 @@ def spark_supply(
 
     def make(keeper: TaskSlots) -> Supply:
         session = spark.session()
-        from headwater.spark.slots.slot_supply import SlotSupply, addresses, slots_for
+        from headwater.spark.slots.slot_supply import SlotSupply, addresses, cores_for
 
-        context = session.sparkContext
         try:
-            slots = slots_for(wanted, context.defaultParallelism, str(context.master))
+            slots = slots_for(wanted, cores_for(wanted, session), str(session.sparkContext.master))
         except UserError as error:
             raise ConnectError(str(error)) from None
         keeper.open_port(addresses(session)[1], slots)

@@ -13,11 +13,12 @@ from typing import Any, get_type_hints
 @dataclass(frozen=True, slots=True)
 class Hello:
     """The first message of a slot. `number`: which slot of the runtime this is; a later one of the same number replaces
-    an earlier one.
+    an earlier one. `tries_before`: how often Spark has begun it in vain since the lease began.
     """
 
     number: int
     process: str
+    tries_before: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,7 @@ class SlotServer:
         self._lock = threading.Lock()
         self._links: dict[int, SlotLink] = {}
         self._threads: set[threading.Thread] = set()
+        self._losses: dict[int, int] = {}
         self._closing = False
         self._ending = False
         self._socket = socket.create_server((host, 0))
@@ -80,6 +81,16 @@ class SlotServer:
 
     def begin_lease(self) -> None:
         self._ending = False
+        with self._lock:
+            self._losses.clear()
+
+    @property
+    def losses(self) -> int:
+        """How often the slot that was lost most often has been lost since the lease began: as seen here, or as it says
+        itself, who may have been lost before it could connect.
+        """
+        with self._lock:
+            return max(self._losses.values(), default=0)
 
     def close(self) -> None:
         self._closing = True
@@ -121,8 +132,11 @@ class SlotServer:
             if not isinstance(hello, Hello):
                 raise ChannelClosed("it does not say who it is")
             link = self._join(channel, hello)
+            self._lost(link.number, hello.tries_before)
             self._read(link)
         except (ChannelClosed, OSError) as error:
+            if link is not None:
+                self._lost(link.number, hello.tries_before + 1)
             if not self._closing:
                 _log.warning("a slot is gone slot=%s reason=%s", "?" if link is None else link.number, error)
         finally:
@@ -131,6 +145,10 @@ class SlotServer:
                 self._leave(link)
             with self._lock:
                 self._threads.discard(threading.current_thread())
+
+    def _lost(self, number: int, times: int) -> None:
+        with self._lock:
+            self._losses[number] = max(self._losses.get(number, 0), times)
 
     def _read(self, link: SlotLink) -> None:
         while True:

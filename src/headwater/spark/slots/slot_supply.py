@@ -9,10 +9,13 @@ next batch when it is to end, and Spark would kill its tasks; the pause between 
 two busy cores).
 
 A query that fails because a slot died (on `local[N]` Spark does not try tasks again) is started anew; the keeper goes
-on meanwhile. The plan has the keeper's address and secret in it, as a part of a pickled function, and nothing else.
+on meanwhile. Where Spark does try again, it does so a few times for each task, and then ends them all: before it comes
+to that the lease is renewed, since slots that end by themselves have committed what they did. The plan has the keeper's
+address and secret in it, as a part of a pickled function, and nothing else.
 """
 
 import logging
+import math
 import shutil
 import tempfile
 import threading
@@ -26,6 +29,7 @@ from pyspark.sql import functions
 
 from headwater.base.errors import UserError
 from headwater.spark.sessions import is_local
+from headwater.spark.slots.slot_count import SlotCount, attempts_of, is_worn_out
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,10 +39,12 @@ if TYPE_CHECKING:
 _log: Final = logging.getLogger("headwater.spark.slots")
 _LOOK_S: Final = 0.25
 _CORES_LOOK_S: Final = 5.0
+_EXECUTORS_S: Final = 30.0
 _FAILURES_MAX: Final = 20  # of the query, in a row
 _HEALTHY_S: Final = 60.0
 _PAUSE_S: Final = 0.5
 _END_PATIENCE_S: Final = 30.0
+_LEFT_S: Final = 5.0  # between the last word of a slot and the end of its task
 _PAUSE_MAX_S: Final = 10.0
 _SCHEMA: Final = "slot long, records long, seconds double"
 
@@ -60,6 +66,14 @@ class SlotKeeper(Protocol):
     @property
     def running(self) -> bool:
         """Whether something needs slots."""
+
+    @property
+    def present(self) -> int:
+        """How many slots are there at the moment."""
+
+    @property
+    def losses(self) -> int:
+        """How often the slot that was lost most often has been lost since the lease began."""
 
     def begin_lease(self) -> None: ...
 
@@ -83,10 +97,23 @@ def addresses(spark: "SparkSession") -> tuple[str, str]:
     return host, str(spark.conf.get("spark.driver.bindAddress", host))
 
 
+def cores_for(wanted: int | None, spark: "SparkSession", patience_s: float = _EXECUTORS_S) -> int:
+    """The cores of a session. Executors register some time after it has begun, and until then Spark takes two for
+    granted: those that `wanted` slots need are waited for, as long as Spark would wait with its first job.
+    """
+    context = spark.sparkContext
+    give_up_at = time.monotonic() + patience_s
+    while wanted is not None and context.defaultParallelism <= wanted and not is_local(str(context.master)):
+        if time.monotonic() >= give_up_at:
+            break
+        time.sleep(_LOOK_S)
+    return int(context.defaultParallelism)
+
+
 class SlotSupply:
     """`run_slot(number, address, secret)` is what each slot does, a function of a module: how many records it has read.
-    `wanted`: if it is not given, one slot per core but one, also when executors come and go. With `until_idle` it ends
-    when nothing needs slots any more.
+    `wanted`: if it is not given, one slot per core but one, also when executors come and go (`SlotCount`). With
+    `until_idle` it ends when nothing needs slots any more.
     """
 
     def __init__(
@@ -94,8 +121,12 @@ class SlotSupply:
     ) -> None:
         self._spark, self._slots, self._run_slot = spark, keeper, run_slot
         self._wanted, self._lease_s = wanted, lease_s
+        self._count = SlotCount(keeper.slots)
         self._address = (addresses(spark)[0], keeper.port)
         self._local = is_local(str(spark.sparkContext.master))
+        self._attempts = attempts_of(
+            str(spark.sparkContext.master), spark.sparkContext.getConf().get("spark.task.maxFailures")
+        )
         self.stopping = threading.Event()
         self.until_idle = False
         self._checkpoints = Path(tempfile.mkdtemp(prefix="headwater-slots-"))
@@ -152,12 +183,14 @@ class SlotSupply:
             except StreamingQueryException as error:
                 return error
             now = time.monotonic()
+            renewed = is_worn_out(self._slots.losses, self._attempts)
             if now >= look_at:
                 look_at = now + _CORES_LOOK_S
-                if self._cores_changed():
-                    self._slots.end_lease(late_ones=True)  # of this batch, which wait for a core
-                    self._await_end(query)
-                    return None
+                renewed |= self._cores_changed()
+            if renewed:
+                self._slots.end_lease(late_ones=True)  # of this batch, which wait for a core
+                self._await_end(query)
+                return None
             if now >= renew_at:
                 renew_at = now + _END_PATIENCE_S  # if a slot does not hear it
                 self._slots.end_lease(late_ones=True)  # of this batch, which wait for a core
@@ -165,10 +198,16 @@ class SlotSupply:
 
     def _await_end(self, query: "StreamingQuery") -> None:
         """Slots that were told to end do, and the query with them; one that hangs is killed by Spark, and fenced by the
-        leads.
+        leads. Where none is left that could end, because their executors are gone, Spark need not start any.
         """
+        give_up_at = time.monotonic() + _END_PATIENCE_S
+        left_at = math.inf
         try:
-            query.awaitTermination(_END_PATIENCE_S)  # type: ignore[arg-type]
+            while not query.awaitTermination(_LOOK_S):  # type: ignore[arg-type]  # it takes parts of seconds
+                now = time.monotonic()
+                left_at = math.inf if self._slots.present else min(left_at, now)
+                if now > min(give_up_at, left_at + _LEFT_S):
+                    break
         except StreamingQueryException as error:
             _log.warning("the query that supplies slots ended badly error=%s", short(error))
         except Exception as error:  # noqa: BLE001 - the JVM is gone, and the query with it
@@ -180,9 +219,8 @@ class SlotSupply:
         """Where the number of slots was left to us and the cluster has grown or shrunk, the next query has another."""
         if self._wanted is not None or self._local:
             return False
-        wanted = max(self._spark.sparkContext.defaultParallelism - 1, 1)
-        changed = wanted != self._slots.slots
-        self._slots.slots = wanted
+        changed = self._count.look(self._spark.sparkContext.defaultParallelism, time.monotonic())
+        self._slots.slots = self._count.slots
         return changed
 
     def _start_query(self) -> "StreamingQuery":
@@ -213,29 +251,6 @@ class SlotSupply:
             self._await_end(self.query)
         self._slots.close_port()
         shutil.rmtree(self._checkpoints, ignore_errors=True)
-
-
-def slots_for(wanted: int | None, cores: int, master: str) -> int:
-    """How many slots there are. A slot keeps its core for as long as it lives, so one core must stay free for
-    everything else.
-    """
-    if wanted is None:
-        wanted = cores - 1
-        if wanted < 1:
-            raise UserError(
-                f"No core of {master} is left for a slot",
-                f"it has {cores}, and one stays free for other work of the session",
-                "Give it another core: local[2], or one more executor",
-            )
-    if wanted < 1:
-        raise UserError(f"There cannot be {wanted} slots", "whatever runs in slots needs at least one")
-    if wanted >= cores:
-        raise UserError(
-            f"{wanted} slots leave no core of {master} free",
-            f"it has {cores}; slots keep theirs, and other work of the session would wait for ever",
-            f"Ask for {max(cores - 1, 1)} slots, or give the session {wanted + 1} cores",
-        )
-    return wanted
 
 
 def short(error: Exception) -> str:

@@ -120,6 +120,14 @@ class SlotRuntime:
             each.expect(tuple(range(self.slots)))
         self._server.end_lease(late_ones=late_ones)
 
+    @property
+    def present(self) -> int:
+        return len(self._server.links)
+
+    @property
+    def losses(self) -> int:
+        return self._server.losses
+
     def begin_lease(self) -> None:
         self._server.begin_lease()
 

@@ -6,14 +6,13 @@ another. The thread of the connection waits for no application: while it did, al
 and the lead would take the slot for dead. So an application that comes again waits in its own thread for the one before.
 """
 
-import os
-import socket
 import time
 from collections.abc import Callable
 from typing import Final
 
 from headwater.spark.slots.frames import Channel, ChannelClosed
-from headwater.spark.slots.message_codec import EndLease, Heartbeat, Hello, Leaving
+from headwater.spark.slots.greeting import greeting
+from headwater.spark.slots.message_codec import EndLease, Heartbeat, Leaving
 from headwater.streams.protocol import slot_messages as messages
 from headwater.streams.slot.hosted_application import HostedApplication
 
@@ -26,7 +25,7 @@ def run_slot(number: int, address: tuple[str, int], secret: bytes) -> int:
     channel = Channel.connected(address, secret, messages.CODEC)
     host = SlotHost(number, channel.send, channel.local_host)
     try:
-        channel.send(Hello(number, f"{socket.gethostname()}:{os.getpid()}"))
+        channel.send(greeting(number))
         while not host.done:
             host.take(channel.receive(host.patience_s))
             host.beat(time.monotonic())

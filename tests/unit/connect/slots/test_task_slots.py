@@ -233,9 +233,12 @@ def test_what_was_in_a_slot_that_is_gone_runs_in_another(bench: Bench) -> None:
     for link in server.links:
         link.channel.close()
     bench.until(lambda: all(each.state is State.UNASSIGNED for each in tasks))
+    bench.until(lambda: (bench.slots.losses, bench.slots.present) == (1, 0))
     bench.slot(0)
     for each in tasks:
         bench.until_state(each, State.RUNNING, "slot 0")
+    bench.slots.begin_lease()
+    assert bench.slots.losses == 0
 
 
 def test_a_task_that_goes_on_elsewhere_at_once_was_unassigned_in_between(bench: Bench) -> None:
@@ -261,6 +264,7 @@ def test_the_end_of_a_lease_is_followed_by_the_next(bench: Bench) -> None:
     bench.slots.end_lease(late_ones=True)
     thread.join(PATIENCE_S)
     assert not thread.is_alive()
+    assert bench.slots.losses == 0
     bench.slots.begin_lease()
     bench.slot(0)
     bench.until(lambda: bench.history[-2:] == [("a", "UNASSIGNED"), ("a", "RUNNING")])

@@ -10,7 +10,7 @@ from headwater.streams.protocol import slot_messages as messages
 from headwater.streams.protocol.slot_messages import CODEC, Assign, Message, Progress
 
 SAMPLES: list[Message] = [
-    Hello(3, "machine:17"),
+    Hello(3, "machine:17", 2),
     Heartbeat(),
     messages.Ready("app", ["0_0"], "host:/state"),
     messages.Owned("app", 7, ["0_1", "1_0"], ["0_0"]),
