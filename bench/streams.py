@@ -39,6 +39,7 @@ QUIX_SHARE = 10
 QUIX_VERSION = "3.28.1"
 INSTALL_S = 600
 KEYS = 100_000
+FILLED = 1_000_000  # records that are made at once
 COMMIT_MS = 100
 PATIENCE_S = 240
 HOUR_MS = 3_600_000
@@ -102,13 +103,18 @@ def commands(
 
 
 @contextmanager
-def running(command: list[str], said: Path) -> Iterator[subprocess.Popen[str]]:
-    """Its standard input is open as long as it shall run; who does not end then is killed."""
+def running(
+    command: list[str], said: Path, started: Callable[[int], None] = lambda _: None
+) -> Iterator[subprocess.Popen[str]]:
+    """Its standard input is open as long as it shall run; who does not end then is killed. `started` is told its process
+    id before it is ready.
+    """
     with said.open("ab") as output:
         process = subprocess.Popen(
             command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=output, text=True, preexec_fn=die_with_parent
         )  # fmt: skip
     try:
+        started(process.pid)
         assert process.stdout is not None
         if process.stdout.readline().strip() != "ready":
             raise Broken(f"{command[:3]} did not start: {said.read_text(errors='replace')[-800:]}")
@@ -134,14 +140,17 @@ def key_numbers(count: int, keys: int) -> "np.ndarray[Any, Any]":
 
 def fill(brokers: str, topic: str, numbers: "np.ndarray[Any, Any]", first_ms: int) -> None:
     """A record each millisecond: text keys, values of 20 characters."""
-    keys = pa.array([f"key-{number:07d}" for number in numbers.tolist()], pa.string()).cast(pa.binary())
-    values = pa.array([f"value-{number:014d}" for number in range(len(numbers))], pa.string()).cast(pa.binary())
-    times = pa.array(np.arange(first_ms, first_ms + len(numbers)), pa.int64())
     with Producer(bootstrap_servers=brokers) as producer:
-        producer.send_arrow(
-            pa.table({"key": keys, "value": values, "timestamp": times}), topic, key="key", timestamp="timestamp"
-        )
-        producer.flush()
+        for begin in range(0, len(numbers), FILLED):
+            some = range(begin, min(begin + FILLED, len(numbers)))
+            keys = [f"key-{number:07d}".encode() for number in numbers[begin : begin + FILLED].tolist()]
+            columns = {
+                "key": pa.array(keys, pa.binary()),
+                "value": pa.array([f"value-{number:014d}".encode() for number in some], pa.binary()),
+                "timestamp": pa.array(np.arange(some.start, some.stop) + first_ms, pa.int64()),
+            }
+            producer.send_arrow(pa.table(columns), topic, key="key", timestamp="timestamp")
+            producer.flush()
 
 
 def inputs(scenario: str, application: str, count: int, keys: int) -> dict[str, tuple["np.ndarray[Any, Any]", int]]:
@@ -159,10 +168,16 @@ def inputs(scenario: str, application: str, count: int, keys: int) -> dict[str, 
     return {f"{application}.in": (key_numbers(count, keys), begin_ms)}
 
 
-def pace(admin: Admin, process: subprocess.Popen[str], application: str, partitions: list[TopicPartition]) -> float:
+def pace(
+    admin: Admin,
+    process: subprocess.Popen[str],
+    application: str,
+    partitions: list[TopicPartition],
+    patience_s: float = PATIENCE_S,
+) -> float:
     """Records a second by what the group commits."""
     ends = {each: answer.offset for each, answer in admin.list_offsets(dict.fromkeys(partitions, -1)).items()}  # type: ignore[union-attr]
-    total, began, at_first, done, deadline = sum(ends.values()), 0.0, 0, 0, time.perf_counter() + PATIENCE_S
+    total, began, at_first, done, deadline = sum(ends.values()), 0.0, 0, 0, time.perf_counter() + patience_s
     while time.perf_counter() < deadline and process.poll() is None:
         committed = admin.list_group_offsets(application, partitions)
         done = sum(min(found.offset, ends[each]) for each, found in committed.items() if found is not None)
@@ -172,7 +187,7 @@ def pace(admin: Admin, process: subprocess.Popen[str], application: str, partiti
             return (total - at_first) / max(time.perf_counter() - began, 1e-3)
         time.sleep(0.01)
     ended = "" if process.poll() is None else f", and ended with {process.returncode}"
-    raise Broken(f"{application} committed {done:,} of its {total:,} records within {PATIENCE_S} s{ended}")
+    raise Broken(f"{application} committed {done:,} of its {total:,} records within {patience_s} s{ended}")
 
 
 def count_records(brokers: str, topic: str, partitions: int) -> int:

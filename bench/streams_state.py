@@ -7,21 +7,25 @@ is `headwater stream serve`, a process of its own, and so are the application an
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 
 from bench import limits
-from bench.brokers import ROOT, die_with_parent
+from bench.brokers import ROOT, cpu_seconds, die_with_parent
 from bench.report import LESS, Figure, Kind
 from bench.requests import Broken, Calls
 from bench.rows import Bench, Figures, Scenario
-from bench.streams import FIRST_MS, PARTITIONS, TOPIC_CONFIGS, commands, fill, pace, running
+from bench.streams import FIRST_MS, PARTITIONS, PATIENCE_S, TOPIC_CONFIGS, commands, fill, pace, running
 from bench.streams_latency import quantile
 from headwater.base.ids import TopicPartition
 from headwater.client.admin import Admin
@@ -30,13 +34,29 @@ from headwater.streams.query import connect
 KEYS = 1_000_000
 QUERIES = 4_000
 QUERIES_S = 200
+_OWN_MEMORY: Final = re.compile(r"RssAnon:\s+(\d+) kB")
 TOKEN = "the-secret-of-this-measurement"
 
 
-class Counted:
-    """An application that has counted `keys` keys, once each, and was stopped."""
+class OwnMemory:
+    """The most that a process had of its own until it ended, looked at every 50 ms."""
 
-    def __init__(self, bench: Bench, keys: int) -> None:
+    def __init__(self, pid: int) -> None:
+        self._file = Path(f"/proc/{pid}/status")
+        self.most_mb = 0.0
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def _watch(self) -> None:
+        with suppress(OSError):  # it has ended
+            while found := _OWN_MEMORY.search(self._file.read_text()):
+                self.most_mb = max(self.most_mb, int(found[1]) / 1e3)
+                time.sleep(0.05)
+
+
+class Counted:
+    """An application that has counted these keys and was stopped."""
+
+    def __init__(self, bench: Bench, numbers: "np.ndarray[Any, Any]", patience_s: float = PATIENCE_S) -> None:
         bench._used += 1
         self.bench = bench
         self.name = f"bench-state-{bench._used}"
@@ -47,9 +67,18 @@ class Counted:
         with Calls(bench.port()) as calls:
             for topic in self.topics[:2]:
                 calls.create_topic(topic, PARTITIONS, TOPIC_CONFIGS)
-        fill(self.brokers, self.topics[0], np.arange(keys), FIRST_MS)
+        fill(self.brokers, self.topics[0], numbers, FIRST_MS)
+        self.memory: OwnMemory | None = None  # of the process that ran last
         with self.running() as process, Admin(bootstrap_servers=self.brokers) as admin:
-            self.records_s = pace(admin, process, self.name, self.partitions)
+            self.records_s = pace(admin, process, self.name, self.partitions, patience_s)
+            self.cpu_s = cpu_seconds(process.pid)
+
+    @property
+    def memory_mb(self) -> float:
+        return 0.0 if self.memory is None else self.memory.most_mb
+
+    def _started(self, pid: int) -> None:
+        self.memory = OwnMemory(pid)
 
     @property
     def partitions(self) -> list[TopicPartition]:
@@ -57,7 +86,7 @@ class Counted:
 
     @contextmanager
     def running(self) -> Iterator[subprocess.Popen[str]]:
-        with running(self.command, self.bench.folder / f"{self.name}.said") as process:
+        with running(self.command, self.bench.folder / f"{self.name}.said", self._started) as process:
             yield process
 
     def start_ms(self) -> float:
@@ -74,7 +103,7 @@ class Counted:
 
 @contextmanager
 def counted(bench: Bench) -> Iterator[Counted]:
-    made = Counted(bench, bench.count(KEYS))
+    made = Counted(bench, np.arange(bench.count(KEYS)))
     try:
         yield made
     finally:

@@ -42,6 +42,10 @@ def test_targets():
         "streams-restart": 1_000,
         "streams-restore": 3_000,
         "streams-query-p99": 2,
+        "streams-10m-memory": 1_000,
+        "streams-10m-restart": 1_000,
+        "streams-10m-restore": 3_000,
+        "streams-10m-takeover": 3_000,
         "streams-driver-first": 150,
         "streams-driver-1000": 2,
     }

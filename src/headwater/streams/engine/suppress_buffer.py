@@ -10,8 +10,8 @@ changes are collected for a commit. Owned by one task; the order by time is kept
 when that was restored or rolled back.
 """
 
-from bisect import insort
 from collections.abc import Iterator
+from heapq import heappop, heappush
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
@@ -52,7 +52,7 @@ class SuppressBuffer:
         self._inner = inner
         self._key = key
         self._value = value
-        self._order: list[tuple[int, bytes]] = []
+        self._order: list[tuple[int, bytes]] = []  # a heap: each row once, as it never changes its time
         self._rows: dict[bytes, tuple[int, Buffered]] = {}
         self._loaded = False
         self._dirty: dict[bytes, None] = {}  # changed since the last flush, in order
@@ -100,7 +100,7 @@ class SuppressBuffer:
         at = made_by.metadata or NOWHERE
         row = Buffered(at, record.timestamp, record.headers, prior, old, new, made_by.record)
         if found is None:
-            insort(self._order, (time, key))
+            heappush(self._order, (time, key))
         else:
             time = found[0]
             self.size_bytes -= 8 + len(key) + found[1].size
@@ -111,7 +111,7 @@ class SuppressBuffer:
     def pop(self) -> tuple[Record, Origin]:
         """The change with the lowest time."""
         self._load()
-        _, raw_key = self._order.pop(0)
+        _, raw_key = heappop(self._order)
         _, row = self._rows.pop(raw_key)
         self.size_bytes -= 8 + len(raw_key) + row.size
         self._dirty[raw_key] = None
@@ -128,7 +128,7 @@ class SuppressBuffer:
     def all(self) -> Iterator[tuple[Any, Any]]:
         """Keys and their newest values, by time."""
         self._load()
-        for _, key in self._order:
+        for _, key in sorted(self._order):
             yield self._key.deserialize(key), self._read(self._rows[key][1].new)
 
     def _read(self, raw: bytes | None) -> Any:

@@ -32,7 +32,7 @@ from headwater.streams.stores.state import ChangelogPartition, Owner, mark_copy
 from headwater.streams.stores.state_directory import StateInUse, remove_unused
 from headwater.streams.topology.topology import SubTopology
 
-_SAVE_EVERY: Final = 100_000  # records of a replay, so that memory stays small
+_SAVE_EVERY: Final = 25_000  # records of a replay, so that memory stays small: each may change another page of LMDB
 _WRITE_EVERY_S: Final = (
     5.0  # while there is more to do: a row that is changed again or expires before that is never written
 )

@@ -22,7 +22,7 @@ from headwater.streams.stores.state import STORE_NOTES, ChangelogPartition, Owne
 from headwater.streams.stores.state_directory import boot_id, is_believed, lock_directory, mark_clean, mark_opened
 
 _RECENT_BYTES: Final = 32 << 20  # of rows of each map that stay in memory
-_MOST_UNWRITTEN: Final = 100_000  # rows of commits that wait in memory
+MOST_UNWRITTEN: Final = 100_000  # rows of commits that wait in memory
 _OWNER: Final = Struct(">qq")
 _POSITION: Final = Struct(">q")
 
@@ -92,6 +92,10 @@ class DiskState(ABC, Generic[Map]):
     def _forget_rows(self, maps: list[Map], notes: list[bytes], positions: list[ChangelogPartition]) -> None:
         """All rows of the maps, these notes and these positions: one write."""
 
+    def _most_unwritten(self) -> int:
+        """How many rows of commits may wait in memory."""
+        return MOST_UNWRITTEN
+
     @abstractmethod
     def _sync(self) -> None: ...
 
@@ -140,7 +144,7 @@ class DiskState(ABC, Generic[Map]):
         for _, pending in self._maps.values():
             pending.commit()
         self._unwritten_positions.update(positions)
-        if later and sum(len(pending.unwritten) for _, pending in self._maps.values()) < _MOST_UNWRITTEN:
+        if later and sum(len(pending.unwritten) for _, pending in self._maps.values()) < self._most_unwritten():
             self._write_maps(["/times"], {})  # ahead of the rows, which a replay brings to where these are
         else:
             self._write_all()

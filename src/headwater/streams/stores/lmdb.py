@@ -18,12 +18,13 @@ from typing import Any, Final, Protocol
 
 import lmdb
 
-from headwater.streams.stores.disk_state import DiskState, owner_of, position_row
+from headwater.streams.stores.disk_state import MOST_UNWRITTEN, DiskState, owner_of, position_row
 from headwater.streams.stores.formats import after_prefix
 from headwater.streams.stores.ordered import PendingMap
 from headwater.streams.stores.snapshot import StateSnapshot
 from headwater.streams.stores.state import ChangelogPartition, Owner
 
+_MOST_PAGES: Final = 25_000  # 100 MB that a write changes: LMDB has copies of them in memory, and keeps that
 _MAP_SIZE_BYTES: Final = 1 << 36  # address space, not disk; doubled when it is full
 _MOST_MAPS: Final = 512
 _SHORT: Final = 500
@@ -246,6 +247,13 @@ class LmdbState(DiskState[LmdbMap]):
                     transaction.delete(position_row(partition, 0)[0], db=self._positions_database)
         finally:
             self.reading = self._environment.begin()
+
+    def _most_unwritten(self) -> int:
+        """A write copies each page that it changes. While the rows lie on few pages many may wait, as they share them;
+        where there are millions, each is on a page of its own.
+        """
+        pages = sum(self.reading.stat(committed.database)["leaf_pages"] for committed, _ in self._maps.values())
+        return MOST_UNWRITTEN if pages <= _MOST_PAGES else _MOST_PAGES
 
     def _sync(self) -> None:
         self._environment.sync(True)

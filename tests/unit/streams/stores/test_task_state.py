@@ -218,6 +218,28 @@ def test_a_full_map_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     state.close()
 
 
+def test_fewer_rows_wait_where_each_lies_on_a_page_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """LMDB keeps a copy in memory of each page that a write changes."""
+    monkeypatch.setattr("headwater.streams.stores.lmdb._MOST_PAGES", 20)
+    state = LmdbState(tmp_path)
+    state.claim(Owner(1, 0))
+    rows = state.map("counts")
+
+    def waits(numbers: range) -> bool:
+        for number in numbers:
+            rows.put(b"%06d" % number, bytes(100))
+        state.commit({}, later=True)
+        return rows.has_unwritten
+
+    assert waits(range(30))  # they lie on few pages
+    state.write_out()
+    assert waits(range(2_000))
+    state.write_out()
+    assert waits(range(0, 1_900, 100))
+    assert not waits(range(0, 2_000, 100))
+    state.close()
+
+
 LONG_KEYS = [b"", b"a", b"p" * 499, b"p" * 500, b"p" * 500 + b"\x00", b"p" * 501, b"p" * 500 + b"\xff" * 20]
 LONG_KEYS += [b"p" * 100_000, b"p" * 100_000 + b"x", b"p" * 499 + b"q", b"q"]
 
