@@ -204,6 +204,11 @@ Many records at a time are cheaper than one by one: a source whose `poll` gives 
 source partition, or at once a `SourceRun` of columns (`headwater.connect.data.runs`), has them converted and sent together, and a sink's `put`
 may get a `SinkRun`, a sequence of records that has their values as columns too. One by one go records with headers, under transforms, with `errors.tolerance=all`, and those of
 a source that is told of each (`commit_record`) or says itself where transactions end.
+
+Avro goes at once into Arrow's columns where the sink takes them: TopicFiles with `format=parquet`, `partitioner=default` and no `file.size.max`, and
+SparkSink; a task of one's own says so with `takes_columns`, and then finds `ArrowColumn`s in its runs. What comes out is the same to the byte. Record by record go those
+under transforms or with headers, a batch with several schemas, without a value or with one that cannot be read, and schemas with maps, unions of several types, UUIDs,
+decimals within arrays and structs, or structs that are null: there the two ways would differ.
 """
 
 _METRICS: Final = """\

@@ -3,15 +3,18 @@ and caches.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from headwater._version import VERSION
 from headwater.base.config.validators import OneOf
 from headwater.connect.config.definition import ConfigDef, unknown_property
 from headwater.connect.config.keys import LOW, REQUIRED, text
-from headwater.connect.data.runs import Column
+from headwater.connect.data.runs import ArrowColumn, Column
 from headwater.connect.data.schema import Schema, SchemaAndValue
 from headwater.connect.errors import ConfigError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 CONVERTER_TYPE = text(
     "converter.type", REQUIRED, LOW, "What it converts; the worker sets it.", OneOf("key", "value", "header")
@@ -58,6 +61,10 @@ class Converter:
         if all(each.schema is first for each in found):
             return Column(first, [each.value for each in found])
         return Column(None, [each.value for each in found], [each.schema for each in found])
+
+    def to_connect_columns(self, topic: str, data: "pa.Array") -> ArrowColumn | None:
+        """For a sink that takes columns. None: not these, which go one by one."""
+        return None
 
     def close(self) -> None:
         """Its connections, if it has any."""

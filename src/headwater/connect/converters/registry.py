@@ -6,7 +6,7 @@ again (`errors.retry.timeout`); a schema that it refuses, or a value that does n
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from headwater.base.config.validators import AtLeast, ConfigValueError, OneOf
 from headwater.base.errors import UserError
@@ -16,13 +16,18 @@ from headwater.client.schema_registry.settings import SerdeSettings
 from headwater.connect.config.definition import ConfigDef
 from headwater.connect.config.keys import HIGH, LOW, MEDIUM, REQUIRED, NonEmptyList, flag, listing, secret, text, whole
 from headwater.connect.converters.base import CONVERTER_TYPE, Converter
+from headwater.connect.data.runs import ArrowColumn
 from headwater.connect.data.schema import NULL, Schema, SchemaAndValue
-from headwater.connect.errors import ConfigError, DataError, RetriableError
+from headwater.connect.errors import ConfigError, ConnectError, DataError, RetriableError
 from headwater.schemas import ParsedSchema, SchemaError, SchemaType, StoredSchema, incompatibilities
 from headwater.schemas.framing import SchemaId, read_schema_id
 from headwater.schemas.model import DataError as SchemaDataError
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 T = TypeVar("T")
+_PREFIX_BYTES: Final = 5  # a zero and the schema's id
 _STRATEGIES: Final = ("TopicNameStrategy", "RecordNameStrategy", "TopicRecordNameStrategy")
 _PACKAGE: Final = "io.confluent.kafka.serializers.subject."
 
@@ -62,11 +67,20 @@ class Writing(NamedTuple):
     encode: Callable[[Any], bytes]
 
 
+# Of values, and of how many bytes stand before each; raises Unfit.
+ColumnReader: TypeAlias = Callable[["pa.Array", int], "pa.StructArray"]
+
+
 class Reading(NamedTuple):
     """How values of one registered schema are read."""
 
     schema: Schema | None
     decode: Callable[[bytes], Any]
+    columns: Callable[[], "ColumnReader | None"] = lambda: None  # of many at once, made when somebody wants them
+
+
+class Unfit(Exception):
+    """These values go one by one, and not as columns."""
 
 
 class RegistryConverter(Converter):
@@ -185,14 +199,39 @@ class RegistryConverter(Converter):
             return NULL
         with errors(f"Failed to deserialize data for topic {topic} to {self.schema_type}"):
             schema_id, position = read_schema_id(bytes(data), protobuf=self.schema_type is SchemaType.PROTOBUF)
-            latest = self._latest_of_topic(topic)
-            known = schema_id.id if schema_id.id is not None else str(schema_id.guid)
-            key = (topic, known, schema_id.message_indexes, latest.id if latest is not None else 0)
-            reading = self._reading.get(key)
-            if reading is None:
-                made = self._prepare_reading(topic, schema_id, latest)
-                reading = _keep(self._reading, self._kept_max, key, made)
+            reading = self._reading_of(topic, schema_id)
             return SchemaAndValue(reading.schema, reading.decode(bytes(data)[position:]))
+
+    def to_connect_columns(self, topic: str, data: "pa.Array") -> ArrowColumn | None:
+        """Of values that are all there and have one schema, whose id is the usual five bytes."""
+        if self.schema_type is not SchemaType.AVRO or data.null_count or not len(data):
+            return None
+        try:
+            from headwater.schemas.columns import frame_ids
+
+            ids = frame_ids(data).unique().to_pylist()
+            if len(ids) != 1 or ids[0] < 0:
+                return None
+            with errors(f"Failed to deserialize data for topic {topic} to {self.schema_type}"):
+                reading = self._reading_of(topic, SchemaId(ids[0]))
+            read = reading.columns()
+            if read is None or reading.schema is None:
+                return None
+            found = read(data, _PREFIX_BYTES)
+        except (ImportError, Unfit, ConnectError):
+            return None
+        decode = reading.decode
+        return ArrowColumn(reading.schema, found, lambda: [decode(each.as_py()[_PREFIX_BYTES:]) for each in data])
+
+    def _reading_of(self, topic: str, schema_id: SchemaId) -> Reading:
+        latest = self._latest_of_topic(topic)
+        known = schema_id.id if schema_id.id is not None else str(schema_id.guid)
+        key = (topic, known, schema_id.message_indexes, latest.id if latest is not None else 0)
+        reading = self._reading.get(key)
+        if reading is None:
+            made = self._prepare_reading(topic, schema_id, latest)
+            reading = _keep(self._reading, self._kept_max, key, made)
+        return reading
 
     def _latest_of_topic(self, topic: str) -> RegisteredSchema | None:
         if not self._config["use.latest.version"] or self._serde.subject_name_strategy_needs_record():

@@ -6,11 +6,14 @@ objects. Whoever wants columns has them without a Python object per record: conv
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any, Final, NamedTuple, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, overload
 
 from headwater.client import ConsumerRecord
 from headwater.connect.data.record import ConnectRecord, SinkRecord, SourceRecord
 from headwater.connect.data.schema import Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 RUN_RECORDS_MIN: Final = 16  # below, a run takes longer than its records one by one
 R = TypeVar("R", bound=ConnectRecord)
@@ -25,6 +28,27 @@ class Column(NamedTuple):
 
     def schema_at(self, index: int) -> Schema | None:
         return self.schema if self.schemas is None else self.schemas[index]
+
+
+class ArrowColumn:
+    """Values of a run as Arrow has them, in the types of `arrow_rows`: all there, structs of one schema. Their values as
+    Connect's are made when somebody looks at them.
+    """
+
+    schemas: None = None
+
+    def __init__(self, schema: Schema, arrow: "pa.StructArray", make_values: Callable[[], list[Any]]) -> None:
+        self.schema, self.arrow, self._make_values = schema, arrow, make_values
+        self._values: list[Any] | None = None
+
+    @property
+    def values(self) -> list[Any]:
+        if self._values is None:
+            self._values = self._make_values()
+        return self._values
+
+    def schema_at(self, _index: int) -> Schema:
+        return self.schema
 
 
 class _Run(Sequence[R]):
@@ -164,7 +188,7 @@ def source_runs(records: Sequence[SourceRecord]) -> Iterator[Sequence[SourceReco
 class SinkRun(_Run[SinkRecord]):
     """Records of one topic, without headers, as converters made them of what the consumer gave."""
 
-    def __init__(self, originals: Sequence[ConsumerRecord], keys: Column, values: Column) -> None:
+    def __init__(self, originals: Sequence[ConsumerRecord], keys: Column, values: Column | ArrowColumn) -> None:
         self.originals, self.keys, self.values = originals, keys, values
 
     def __len__(self) -> int:

@@ -125,9 +125,9 @@ class SinkWorkerTask(WorkerTask):
         self._match_again_at = float("inf")
         try:
             self._tolerance = self._make_tolerance()
-            self._conversion = SinkConversion(pipeline, self._tolerance)
             with Consumer(self._consumer_settings) as self.consumer:
                 self.call(task.start, self._props)
+                self._conversion = SinkConversion(pipeline, self._tolerance, columns=task.takes_columns)
                 self._consuming = self.consumer
                 self._subscribe()
                 self.running()

@@ -4,7 +4,7 @@ Spark.
 
 from headwater.client import ConsumerRecord
 from headwater.connect.data.record import Header, SinkRecord
-from headwater.connect.data.runs import RUN_RECORDS_MIN, SinkRun
+from headwater.connect.data.runs import RUN_RECORDS_MIN, ArrowColumn, SinkRun
 from headwater.connect.runtime.pipeline import Pipeline, class_name
 from headwater.connect.runtime.tolerance import Skipped, Stage, Tolerance
 
@@ -12,8 +12,9 @@ from headwater.connect.runtime.tolerance import Skipped, Stage, Tolerance
 class SinkConversion:
     """Owned by one task, as its pipeline is."""
 
-    def __init__(self, pipeline: Pipeline, tolerance: Tolerance) -> None:
-        self._pipeline, self._tolerance = pipeline, tolerance
+    def __init__(self, pipeline: Pipeline, tolerance: Tolerance, *, columns: bool = False) -> None:
+        """`columns`: whether who takes the runs wants values as Arrow's columns, where there are some."""
+        self._pipeline, self._tolerance, self._columns = pipeline, tolerance, columns
         self._names = [class_name(each) for each in (pipeline.key, pipeline.value, pipeline.header)]
 
     def sink_run(self, records: list[ConsumerRecord]) -> SinkRun | None:
@@ -28,10 +29,18 @@ class SinkConversion:
             return None
         try:
             keys = pipe.key.to_connect_run(topic, [record.key for record in records])
-            values = pipe.value.to_connect_run(topic, [record.value for record in records])
+            data = [record.value for record in records]
+            values = self._column(topic, data) or pipe.value.to_connect_run(topic, data)
         except Exception:  # noqa: BLE001
             return None
         return SinkRun(records, keys, values)
+
+    def _column(self, topic: str, data: list[bytes | None]) -> ArrowColumn | None:
+        if not self._columns:
+            return None
+        import pyarrow as pa
+
+        return self._pipeline.value.to_connect_columns(topic, pa.array(data, pa.binary()))
 
     def sink_record(self, record: ConsumerRecord) -> SinkRecord | None:
         """None: dropped by a transform, or given up and tolerated. Raises ConnectError by the tolerance."""

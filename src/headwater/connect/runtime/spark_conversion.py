@@ -23,6 +23,7 @@ from headwater.connect.converters.json_converter import JsonConverter
 from headwater.connect.data import schema as s
 from headwater.connect.data.arrow_rows import arrow_schema, plain
 from headwater.connect.data.record import SinkRecord
+from headwater.connect.data.runs import RUN_RECORDS_MIN
 from headwater.connect.data.schema import Schema, Type
 from headwater.connect.data.validation import validate
 from headwater.connect.errors import DataError
@@ -111,8 +112,9 @@ def convert(conversion: Conversion) -> "Callable[[Iterator[pa.RecordBatch]], Ite
         kept = _opened(conversion)
         for batch in batches:
             packing = Packing(conversion.nulls_fail)
-            for record in records_of(batch):
-                _take(kept, packing, record)
+            if not packing.add_columns(batch, kept.pipeline):
+                for record in records_of(batch):
+                    _take(kept, packing, record)
             if kept.dead is not None:
                 kept.dead.flush()  # before the batch counts as done
             yield from packing.chunks()
@@ -157,6 +159,7 @@ class Packing:
     def __init__(self, nulls_fail: bool) -> None:
         self._nulls_fail = nulls_fail
         self._rows: dict[tuple[str, Schema | None], list[dict[str, Any]]] = {}
+        self._whole: tuple[str, Schema, pa.StructArray] | None = None  # a batch that needs no rows
         self._json = JsonConverter()
         self._json.configure({"schemas.enable": "false", "decimal.format": "NUMERIC"})
 
@@ -177,25 +180,53 @@ class Packing:
                 row = {VALUE_COLUMN: row}
         self._rows.setdefault((record.original_topic, schema), []).append(row)
 
+    def add_columns(self, batch: "pa.RecordBatch", pipeline: Pipeline) -> bool:
+        """Whether the whole batch could be taken at once: values of one topic and schema, which the converter has
+        columns for, with nothing on the way that looks at each record.
+        """
+        if pipeline.steps or batch.num_rows < RUN_RECORDS_MIN or _has_headers(batch.column("headers")):
+            return False
+        topics = batch.column("topic").unique().to_pylist()
+        if len(topics) != 1:
+            return False
+        try:
+            column = pipeline.value.to_connect_columns(topics[0], batch.column("value"))
+            if column is None:
+                return False
+            pipeline.key.to_connect_run(topics[0], batch.column("key").to_pylist())
+        except Exception:  # noqa: BLE001 - which record it is, is found one by one
+            return False
+        self._whole = topics[0], column.schema, column.arrow
+        return True
+
     def chunks(self) -> "Iterator[pa.RecordBatch]":
         import pyarrow as pa
 
-        for (topic, schema), rows in self._rows.items():
-            columns = columns_of(schema)
-            data = io.BytesIO()
+        tables: list[tuple[str, pa.Table]] = []
+        if self._whole is not None:
+            topic, schema, values = self._whole
+            tables.append((topic, pa.Table.from_arrays(values.flatten(), schema=columns_of(schema))))
+        for (topic, of_rows), rows in self._rows.items():
+            tables.append((topic, pa.Table.from_pylist(rows, schema=columns_of(of_rows))))
+        for topic, table in tables:
+            columns, data = table.schema, io.BytesIO()
             with pa.ipc.new_stream(data, columns) as out:
-                out.write_table(pa.Table.from_pylist(rows, schema=columns))
+                out.write_table(table)
             yield pa.RecordBatch.from_pydict(
                 {
                     "topic": [topic],
                     "columns": [columns.serialize().to_pybytes()],
                     "data": [data.getvalue()],
-                    "rows": [len(rows)],
+                    "rows": [table.num_rows],
                 },
                 schema=pa.schema(
                     [("topic", pa.string()), ("columns", pa.binary()), ("data", pa.binary()), ("rows", pa.int64())]
                 ),
             )
+
+
+def _has_headers(headers: "pa.Array") -> bool:
+    return headers.null_count < len(headers) and len(headers.flatten()) > 0
 
 
 def columns_of(schema: Schema | None) -> "pa.Schema":

@@ -7,11 +7,14 @@ the group's offsets follow, so that its lag shows what is not in a file yet.
 
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, ClassVar, Final
 from zoneinfo import ZoneInfo
 
 from headwater.base.config.validators import AtLeast, Between, ConfigValueError, OneOf
 from headwater.base.ids import TopicPartition
+from headwater.client import ConsumerRecord
 from headwater.connect.api import Offsets, SinkConnector, SinkTask
 from headwater.connect.config.definition import ConfigDef, ConfigValue
 from headwater.connect.config.keys import HIGH, LOW, MEDIUM, REQUIRED, TimeZone, listing, long, secret, text, whole
@@ -23,6 +26,7 @@ from headwater.connect.connectors.topic_files.rotation import Cut, Entry, Limits
 from headwater.connect.connectors.topic_files.store import FileStore, Store, Written
 from headwater.connect.connectors.topic_files.webhdfs import WebHdfs
 from headwater.connect.data.record import SinkRecord
+from headwater.connect.data.runs import ArrowColumn, SinkRun
 from headwater.connect.errors import ConnectError, DataError
 
 # Properties of connectors that do the same under other names: refused, so that nobody thinks they count.
@@ -74,6 +78,10 @@ class TopicFilesTask(SinkTask):
             config["flush.size"], config["file.size.max"], config["rotate.interval.ms"], config["open.files.max"]
         )
         self._nulls_fail = config["behavior.on.null.values"] == "fail"
+        # directories by a field, and sizes, are of each record
+        self.takes_columns = (
+            isinstance(self._format, Parquet) and self._directory is by_partition and not config["file.size.max"]
+        )
         self._store = open_store(config)
         self._cuts: dict[TopicPartition, Cut] = {}
         self._next: dict[TopicPartition, int] = {}  # behind the last record in a file
@@ -87,16 +95,60 @@ class TopicFilesTask(SinkTask):
             self.context.offset(found)
 
     def put(self, records: Sequence[SinkRecord]) -> None:
+        if isinstance(records, SinkRun) and isinstance(records.values, ArrowColumn) and self.takes_columns:
+            self._put_columns(records.originals, records.values)
+            return
         for record in records:
             place = TopicPartition(record.original_topic, record.original_partition)
-            if record.offset < self._next.get(place, 0):
-                raise ConnectError(
-                    f"{place.topic}-{place.partition} gives offset {record.offset}, but files hold records up to "
-                    f"{self._next[place] - 1}: was the topic made anew? Move its files away, or choose another path"
-                )
+            self._check_offset(place, record.offset)
             entry = self._entry(record)
             if entry is not None:
                 self._take(place, entry)
+
+    def _check_offset(self, place: TopicPartition, offset: int) -> None:
+        if offset < self._next.get(place, 0):
+            raise ConnectError(
+                f"{place.topic}-{place.partition} gives offset {offset}, but files hold records up to "
+                f"{self._next[place] - 1}: was the topic made anew? Move its files away, or choose another path"
+            )
+
+    def _put_columns(self, records: Sequence[ConsumerRecord], values: ArrowColumn) -> None:
+        """As many at once as belong to one file: as `put` would take them one by one."""
+        begin = 0
+        for (topic, number), group in groupby(records, key=itemgetter(0, 1)):
+            place, end = TopicPartition(topic, number), begin + len(list(group))
+            times = [each.timestamp_ms if each.timestamp_ms >= 0 else None for each in records[begin:end]]
+            while times:
+                self._check_offset(place, records[begin].offset)
+                cut = self._cuts.setdefault(place, Cut())
+                count = cut.room(f"partition={number}", values.schema, times, self._limits)
+                if not count:
+                    self._finish(place, cut)
+                    continue
+                self._take_columns(place, cut, records[begin : begin + count], values, begin, times[:count])
+                begin, times = begin + count, times[count:]
+
+    def _take_columns(
+        self,
+        place: TopicPartition,
+        cut: Cut,
+        records: Sequence[ConsumerRecord],
+        values: ArrowColumn,
+        begin: int,
+        times: Sequence[int | None],
+    ) -> None:
+        entry = Entry(
+            records[0].offset,
+            next((each for each in times if each is not None), None),
+            f"partition={place.partition}",
+            values.schema,
+            values.arrow.slice(begin, len(records)),
+            0,
+            len(records),
+            records[-1].offset,
+        )
+        if cut.add(entry, self._limits):
+            self._finish(place, cut)
 
     def _entry(self, record: SinkRecord) -> Entry | None:
         if record.value is None and not self._nulls_fail:

@@ -5,7 +5,8 @@ comes, so that one that does not fit is told of by itself; the same records give
 import hashlib
 import io
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from headwater.connect.converters.avro.to_avro import avro_schema, avro_value
@@ -160,13 +161,21 @@ class Parquet(Format):
             found = self._schemas[schema] = arrow_schema(schema)
         return found
 
-    def file(self, schema: Schema | None, data: Sequence[Mapping[str, Any]]) -> bytes:
+    def file(self, schema: Schema | None, data: Sequence[Any]) -> bytes:
+        """Of rows, and of columns of several."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         assert schema is not None
         out = io.BytesIO()
-        table = pa.Table.from_pylist(list(data), schema=self._arrow(schema))
+        columns, tables = self._arrow(schema), []
+        for is_row, pieces in groupby(data, key=lambda each: isinstance(each, dict)):
+            if is_row:
+                tables.append(pa.Table.from_pylist(list(pieces), schema=columns))
+            else:
+                tables += [pa.Table.from_arrays(each.flatten(), schema=columns) for each in pieces]
+        # one piece, so that a file has the same bytes whichever way its records came
+        table = tables[0] if len(tables) == 1 else pa.concat_tables(tables).combine_chunks()
         pq.write_table(table, out, compression=self._codec)
         return out.getvalue()
 

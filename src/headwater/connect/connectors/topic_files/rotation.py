@@ -6,6 +6,7 @@ highest offset in the names on disk says from where to go on. The records that a
 memory alone; `Limits` bounds them.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +23,9 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One record, as far as files are concerned. `schema` is None where a file does not depend on it."""
+    """One record, as far as files are concerned, or several that follow each other, with the offset and the time of the
+    first. `schema` is None where a file does not depend on it.
+    """
 
     offset: int
     timestamp_ms: int | None
@@ -30,6 +33,8 @@ class Entry:
     schema: Schema | None
     data: Any
     size_bytes: int
+    records: int = 1
+    last: int | None = None  # the offset of the last one, if there are several
 
 
 @dataclass(slots=True)
@@ -38,6 +43,7 @@ class OpenFile:
     first: int
     last: int
     size_bytes: int = 0
+    records: int = 0
     data: list[Any] = field(default_factory=list)
 
 
@@ -77,7 +83,26 @@ class Cut:
             file = self.files[entry.directory] = OpenFile(entry.schema, entry.offset, entry.offset)
         if self.began_ms is None:
             self.began_ms = entry.timestamp_ms
-        file.last = entry.offset
+        file.last = entry.offset if entry.last is None else entry.last
         file.size_bytes += entry.size_bytes
         file.data.append(entry.data)
-        return len(file.data) >= limits.records
+        file.records += entry.records
+        return file.records >= limits.records
+
+    def room(self, directory: str, schema: Schema, times_ms: Sequence[int | None], limits: Limits) -> int:
+        """How many of the records with these times, from the first on, `ends_before` and `add` would take one by one
+        before this cut ends; there is no limit of bytes.
+        """
+        file = self.files.get(directory)
+        if self.files and (len(self.files) >= limits.files if file is None else file.schema != schema):
+            return 0
+        room = min(limits.records - (0 if file is None else file.records), len(times_ms))
+        began = self.began_ms
+        if limits.interval_ms:
+            for taken in range(room):
+                now = times_ms[taken]
+                if began is None:
+                    began = now
+                elif now is not None and now >= began + limits.interval_ms and (self.files or taken):
+                    return taken
+        return room

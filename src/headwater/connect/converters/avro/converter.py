@@ -2,12 +2,14 @@
 them.
 """
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from headwater.base.config.validators import AtLeast
 from headwater.connect.config.definition import ConfigDef
 from headwater.connect.config.keys import LOW, flag, whole
+from headwater.connect.converters.avro.columns import column_reader
 from headwater.connect.converters.avro.from_avro import connect_schema, connect_value
 from headwater.connect.converters.avro.names import AvroOptions
 from headwater.connect.converters.avro.to_avro import avro_schema, avro_value
@@ -56,4 +58,8 @@ class AvroConverter(RegistryConverter):
         if writer.root.kind == root.kind == "bytes":
             return Reading(schema, lambda data: connect_value(schema, root, data, options))
         read = compile_reader(writer.root, root, stored=True)
-        return Reading(schema, lambda data: connect_value(schema, root, read(data), options))
+
+        def decode(data: bytes) -> Any:
+            return connect_value(schema, root, read(data), options)
+
+        return Reading(schema, decode, functools.cache(lambda: column_reader(writer.root, root, schema, decode)))
