@@ -35,6 +35,18 @@ def load_app(path: Path) -> "App":
     return next(iter(found.values()))
 
 
+def use_brokers(app: "App", typed: str | None) -> None:
+    """Those that were typed, else those that the application names, else those that other commands would ask."""
+    from headwater.cli.settings import ConnectOptions, resolve
+
+    if typed is not None:
+        app.brokers = typed
+    elif not app.names_brokers:
+        found = resolve(ConnectOptions())
+        if not found.security:  # a login is said in the application: `client=`
+            app.brokers = found.bootstrap
+
+
 def _broken(path: Path, error: Exception) -> "UserError":
     """The stack from the file on: what is above it is not its author's."""
     import traceback

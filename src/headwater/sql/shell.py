@@ -123,6 +123,12 @@ class SqlClient:
                     str(error),
                     "Start one with `headwater sql server`, or name another with --server",
                 ) from None
+            if answer.status == http.HTTPStatus.NOT_FOUND:
+                raise UserError(
+                    f"What answers at {self._host}:{self._port} is no SQL server",
+                    f"it has no {path}",
+                    "Name another with --server",
+                )
             if answer.status != 200:
                 raise _told(answer)
             yield answer

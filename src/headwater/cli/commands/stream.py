@@ -8,7 +8,7 @@ import click
 from headwater.cli.lazy import LazyCommand, LazyGroup
 from headwater.cli.options import Target, client_options, output_option
 from headwater.cli.output import emit
-from headwater.cli.stream_files import load_app
+from headwater.cli.stream_files import load_app, use_brokers
 
 _COMMANDS = "headwater.cli.commands"
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -118,8 +118,7 @@ def run(
     if master is None and (slots is not None or standby_replicas):
         raise click.UsageError("--slots and --standby-replicas need --master.")
     app = load_app(path)
-    if bootstrap_server is not None:
-        app.brokers = bootstrap_server
+    use_brokers(app, bootstrap_server)
     stopping = threading.Event()
 
     def stop(*_: Any) -> None:
@@ -176,7 +175,7 @@ def reset(target: Target, path: Path, to_latest: bool, force: bool, dry_run: boo
     from headwater.streams.topics.plan import external_topics
 
     app = load_app(path)
-    if target.connect.bootstrap_server is None and target.connect.profile is None:
+    if app.names_brokers and target.connect.bootstrap_server is None and target.connect.profile is None:
         target.connect = target.connect._replace(bootstrap_server=app.brokers)
     admin = target.admin
     if members_of(admin, app.name):

@@ -206,7 +206,7 @@ def _where(target: Target, app: str) -> tuple[str, int]:
         from headwater.streams.engine.failures import dead_letter_topic
 
         loaded = load_app(Path(app))
-        if target.connect.bootstrap_server is None and target.connect.profile is None:
+        if loaded.names_brokers and target.connect.bootstrap_server is None and target.connect.profile is None:
             target.connect = target.connect._replace(bootstrap_server=loaded.brokers)
         names = [dead_letter_topic(loaded.errors, loaded.name)]
     else:

@@ -44,13 +44,12 @@ def reprocess(
     headwater stream reprocess orders_v2.py --beside orders --switch        the same; then version 1 is stopped for good
     headwater stream run orders_v2.py                                       and version 2 goes on
     """
-    from headwater.cli.stream_files import load_app
+    from headwater.cli.stream_files import load_app, use_brokers
     from headwater.streams.reprocessing.reprocessing import Reprocessing
     from headwater.streams.slot.settings import RunSettings
 
     app = load_app(path)
-    if bootstrap_server is not None:
-        app.brokers = bootstrap_server
+    use_brokers(app, bootstrap_server)
     former = load_app(Path(beside)).name if Path(beside).is_file() else beside
     with Reprocessing(app, former, RunSettings(app.brokers, state_dir)) as reprocessing:
         found = reprocessing.switch(max_differences) if switch else reprocessing.catch_up()

@@ -125,6 +125,8 @@ class PushQuery:
 
     async def rows(self) -> AsyncGenerator[list[Any], None]:
         self.has_begun = True
+        if self._plan.limit == 0:
+            return
         async with AsyncConsumer(self._reading) as consumer:
             places = await self._places(consumer)
             check_together(self._plan.together, {topic: len(each) for topic, each in places.items()})

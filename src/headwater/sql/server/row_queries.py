@@ -100,6 +100,10 @@ class RowQueries:
                 return await self._analysed(pieces[0], properties, caller, parsed=False)
             except SqlSyntaxError as also:  # it is no statement of either language: the place is told in our own
                 raise SqlSyntaxError(wrong.message, str(also), position=wrong.position) from None
+            except SqlError as also:  # DuckDB's grammar took it, its names are ours perhaps: STRUCT(...) AS by
+                if not also.message.startswith(("Catalog Error", "Binder Error")):
+                    raise
+                raise SqlError(also.message, f"Read as ksqlDB's SQL: {wrong}") from None
         if len(statements) != 1 or not isinstance(statements[0], tree.Select):
             raise SqlError("Expected exactly one KSQL statement; it must be a SELECT.")
         await rights.require_now(caller, statements[0], self._session)

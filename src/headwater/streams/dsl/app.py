@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.errors import UserError
 from headwater.base.extras import STREAMS, require_extra
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from headwater.streams.query.local import LocalStore
     from headwater.streams.testing.driver import Driver
 
+_LOCAL: Final = "localhost:9092"
+
 
 class App:
     """An application of streams. `name` is its id: the consumer group, and the beginning of its internal topics' names.
@@ -50,7 +52,7 @@ class App:
         self,
         name: str,
         *,
-        brokers: str = "localhost:9092",
+        brokers: str | None = None,
         key: SerdeLike = "text",
         value: SerdeLike = "json",
         timestamp: Callable[..., Any] = fail_on_invalid_timestamp,
@@ -64,7 +66,8 @@ class App:
                 "An application needs a name", "it is its consumer group and begins the names of its topics"
             )
         self.name = name
-        self.brokers = brokers
+        self.brokers = brokers or _LOCAL
+        self._brokers_are_given = brokers is not None
         self.default_key = resolve(key)
         self.default_value = resolve(value)
         self.extractor: TimestampExtractor = extractor(timestamp) or fail_on_invalid_timestamp
@@ -195,6 +198,11 @@ class App:
     def add_store(self, store: StorePlan) -> None:
         """A store for processors, which name it in `stores=[...]`."""
         self.graph.add(self.graph.root, StateStoreNode(store))
+
+    @property
+    def names_brokers(self) -> bool:
+        """Whether somebody has said which brokers; if not, the command line asks those that its other commands ask."""
+        return self._brokers_are_given or self.brokers != _LOCAL
 
     def topology(self) -> Topology:
         """What the graph has become; built again after each change."""

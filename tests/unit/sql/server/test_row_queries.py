@@ -1,0 +1,38 @@
+"""Queries for rows: what is answered without asking anybody, and which of two languages an error is told in."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from headwater.sql.language import tree
+from headwater.sql.language.errors import SqlError
+from headwater.sql.plan.session import Session
+from headwater.sql.server import push
+from headwater.sql.server.config import SqlServerConfig
+from headwater.sql.server.node import SqlNode
+
+
+@pytest.mark.parametrize("to_end", [False, True])
+def test_no_rows_are_waited_for_where_none_are_wanted(to_end: bool) -> None:
+    session = Session()
+    session.run("CREATE STREAM s (n INT) WITH (kafka_topic='s', value_format='JSON', partitions=1);")
+    (statement,) = session.parse("SELECT * FROM s EMIT CHANGES LIMIT 0;")
+    assert isinstance(statement, tree.Select)
+    made = push.PushQuery(push.plan(statement.query, session.catalog, "localhost:1"), {}, {}, to_end=to_end)
+
+    async def all_rows() -> list[Any]:
+        return [row async for row in made.rows()]
+
+    assert asyncio.run(all_rows()) == []
+
+
+def test_what_duckdb_alone_can_read_is_told_in_both_languages(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = SqlNode(SqlServerConfig.of({"bootstrap.servers": "127.0.0.1:1"})[0])
+
+    async def refused(*_: Any, **__: Any) -> Any:
+        raise SqlError("Catalog Error: Scalar Function with name struct does not exist!")
+
+    monkeypatch.setattr(node.row_queries, "_analysed", refused)
+    with pytest.raises(SqlError, match=r"^Catalog Error: .* Read as ksqlDB's SQL: line 1:26: \"BY\" is a reserved"):
+        asyncio.run(node.row_queries.query("SELECT STRUCT(x := 1) AS BY FROM s;", {}, {}))

@@ -1,0 +1,29 @@
+"""What the client side of the server makes of answers."""
+
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from headwater.base.errors import UserError
+from headwater.sql.shell import SqlClient
+
+
+class _Another(BaseHTTPRequestHandler):
+    """Some other server: it knows none of our paths."""
+
+    def do_POST(self) -> None:
+        self.send_error(404)
+
+    def log_message(self, *_: object) -> None:
+        """It keeps quiet."""
+
+
+def test_a_server_of_another_kind_is_told() -> None:
+    with HTTPServer(("127.0.0.1", 0), _Another) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            with pytest.raises(UserError, match=r"What answers at 127\.0\.0\.1:\d+ is no SQL server\. it has no /ksql"):
+                SqlClient(f"http://127.0.0.1:{server.server_port}").run("SHOW STREAMS;")
+        finally:
+            server.shutdown()
