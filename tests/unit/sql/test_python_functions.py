@@ -3,10 +3,12 @@ the log.
 """
 
 import json
+import pickle
 from typing import Any
 from unittest import mock
 
 import pytest
+from pyspark import cloudpickle
 
 from headwater.sql import budget
 from headwater.sql.functions import scope
@@ -89,12 +91,18 @@ CREATE STREAM s (id INT KEY, a BIGINT, b BIGINT) WITH (kafka_topic='s', value_fo
 """
 
 
-def _run(select: str, rows: list[tuple[int | None, int]]) -> tuple[list[Any], list[Any], list[Any]]:
-    """What a query gives for a run of rows, the columns that the function was called with, and what was told."""
+def _run(
+    select: str, rows: list[tuple[int | None, int]], *, in_slot: bool = False
+) -> tuple[list[Any], list[Any], list[Any]]:
+    """What a query gives for a run of rows, the columns that the function was called with, and what was told. `in_slot`:
+    it was pickled before, as for a slot of Spark.
+    """
     session = Session(functions_allowed=Policy(source=True))
     session.run(f"{_ON_COLUMNS} CREATE STREAM t AS SELECT id, {select};")
     (query,) = session.queries.values()
     (plan,) = query.app.topology().sub_topologies()
+    if in_slot:
+        plan = pickle.loads(cloudpickle.dumps(plan))
     task = Task(plan, 0, query.app.settings(partition_count=lambda _: 1), MemoryState())
     values = [json.dumps({"A": a, "B": b}).encode() for a, b in rows]
     count = len(rows)
@@ -134,6 +142,13 @@ def test_a_function_on_columns_gets_the_rows_whose_branch_is_taken() -> None:
     found, calls, told = _run(select, [(0, 0), (1, 4), (20, 0), (1, 5)])
     assert [each["X"] for each in found] == [7, 25, 20, 20]
     assert calls == [[1, 20, 1], [4, 5], [20], [5]]
+    assert not told
+
+
+@pytest.mark.parametrize("in_slot", [False, True])
+def test_an_item_that_has_no_value_by_column_is_null_and_the_others_of_its_array_stay(in_slot: bool) -> None:
+    found, _, told = _run("ARRAY[inverse(a / b), 1] AS x FROM s", [(4, 2), (4, 0), (5, 1)], in_slot=in_slot)
+    assert [each["X"] for each in found] == [[50, 1], [None, 1], [20, 1]]
     assert not told
 
 

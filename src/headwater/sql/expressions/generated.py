@@ -75,7 +75,7 @@ class Source:
         return found
 
 
-_BUILTINS: Final = {"Exception": Exception, "EvaluationError": EvaluationError, "float": float}
+_BUILTINS: Final = {"Exception": Exception, "float": float}  # what a pickled function finds elsewhere, too
 Write = Callable[[Source], str]
 
 
@@ -325,7 +325,8 @@ def or_null(evaluate: Evaluate, code: Code) -> Code:
         if source.by_column:
             inner = Source(by_column=True)
             inner.calls = source.calls
-            lines = ("try:", f"    return {code.write(inner)}", "except EvaluationError:", "    return None")
+            no_value = inner.bind(EvaluationError)
+            lines = ("try:", f"    return {code.write(inner)}", f"except {no_value}:", "    return None")
             waits = len(source.calls) > before
             made = inner.function(lines) if waits else None
             if made is not None:
