@@ -17,6 +17,7 @@ from headwater.connect.metrics.task_metrics import TaskMetrics
 from headwater.connect.metrics.worker_metrics import WorkerMetrics
 from headwater.connect.plugins import Catalog, Kind
 from headwater.connect.runtime import source
+from headwater.connect.runtime import task as task_module
 from headwater.connect.runtime.offsets import ConnectorOffsets, MemoryOffsetStore
 from headwater.connect.runtime.pipeline import Pipeline
 from headwater.connect.runtime.plugin_texts import plugin_texts
@@ -277,15 +278,16 @@ def test_what_a_task_is_made_of_is_told_by_full_names() -> None:
 
 
 class MemoryProducer:
-    """Delivers at once, by runs too."""
+    """Delivers at once, by runs too; what is to be lost it never delivers."""
 
     takes_many = True
 
     def __call__(self, _settings: object) -> "MemoryProducer":
         return self
 
-    def send(self, _topic: str, _value: bytes, *, on_delivery: Callable[..., None], **_rest: object) -> None:
-        on_delivery(None, "metadata")
+    def send(self, _topic: str, value: bytes, *, on_delivery: Callable[..., None], **_rest: object) -> None:
+        if value != b"lost":
+            on_delivery(None, "metadata")
 
     def send_many(self, _topic: str, values: list[bytes], **_rest: object) -> "MemoryProducer":
         return self
@@ -302,10 +304,10 @@ class MemoryProducer:
 
 
 class Giving(SourceTask):
-    """A run, a few records, an iterator, nothing, and then the end."""
+    """What each poll is to give, or raise, and then the end."""
 
-    def __init__(self, end: Callable[[], None]) -> None:
-        self._polls = iter([lines(40), lines(3), iter(lines(5)), None])
+    def __init__(self, end: Callable[[], None], *polls: Any) -> None:
+        self._polls = iter(polls)
         self._end = end
 
     def start(self, props: Mapping[str, str]) -> None: ...
@@ -314,7 +316,10 @@ class Giving(SourceTask):
         found = next(self._polls, ())
         if found == ():
             self._end()
-        return found or None
+            return None
+        if isinstance(found, Exception):
+            raise found
+        return found
 
     def stop(self) -> None: ...
 
@@ -327,22 +332,53 @@ def lines(count: int) -> list[SourceRecord]:
     ]
 
 
-def test_a_source_task_counts_runs_records_and_iterators(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "Producer", MemoryProducer())
+def source_task(make: Callable[[SourceWorkerTask], SourceTask], **props: str) -> SourceWorkerTask:
     catalog = Catalog()
-    props = {"name": "c", "connector.class": "C", "errors.restart": "false"}
+    props = {"name": "c", "connector.class": "C", **props}
     config = connector_def(catalog, Kind.SOURCE).parse(props)
     converters = {"key.converter": "StringConverter", "value.converter": "StringConverter"}
     task: SourceWorkerTask = SourceWorkerTask(
-        TaskId("c", 0), lambda: Giving(task.begin_stop), lambda: Pipeline(catalog, props, config, converters), props,
+        TaskId("c", 0), lambda: make(task), lambda: Pipeline(catalog, props, config, converters), props,
         config, ConnectorOffsets(MemoryOffsetStore(), "c"), {}, {}, flush_interval_s=0.0, flush_timeout_s=1.0,
         topic_creation=False, on_topic=lambda _topic: None,
     )  # fmt: skip
+    return task
+
+
+def test_a_source_task_counts_runs_records_and_iterators(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "Producer", MemoryProducer())
+    polls = (lines(40), lines(3), iter(lines(5)), None, [], iter([]))
+    task = source_task(lambda task: Giving(task.begin_stop, *polls), **{"errors.restart": "false"})
     task.start()
     assert task.join(60)
     found = task.measured()
     assert task.trace is None
     assert found[SOURCE_TASK]["source-record-poll-total"] == found[SOURCE_TASK]["source-record-write-total"] == 48
     assert found[SOURCE_TASK]["source-record-active-count"] == 0
-    assert found[TASK]["batch-size-max"] == 40
+    assert (found[TASK]["batch-size-avg"], found[TASK]["batch-size-max"]) == (16, 40)  # polls without records are none
     assert found[TASK]["offset-commit-success-percentage"] == 1
+
+
+def test_what_a_source_had_open_when_it_failed_is_not_open_when_it_is_started_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(source, "Producer", MemoryProducer())
+    monkeypatch.setattr(task_module, "restart_delay_s", lambda _failures: 0.0)
+    lost = SourceRecord(topic="t", value_schema=STRING, value="lost", source_partition={}, source_offset={"n": 1})
+    runs = iter([([lost] * 7, RuntimeError("gone")), (lines(2),)])
+    task = source_task(lambda task: Giving(task.begin_stop, *next(runs)))
+    task.start()
+    assert task.join(60)
+    found = task.measured()[SOURCE_TASK]
+    assert task.restarts == 1
+    assert (found["source-record-poll-total"], found["source-record-write-total"]) == (9, 2)
+    assert found["source-record-active-count"] == 0
+
+
+def test_a_sink_that_is_over_has_no_partitions_and_nothing_open(clock: Clock) -> None:
+    task = metrics(SINK, clock)
+    task.partitions(3)
+    task.active(20)
+    task.ended()
+    found = task.values()[SINK_TASK]
+    assert (found["partition-count"], found["sink-record-active-count"]) == (0, 0)

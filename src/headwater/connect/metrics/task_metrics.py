@@ -60,6 +60,13 @@ class TaskMetrics:
                 self._spent[before] = self._spent.get(before, 0.0) + now_ms - since_ms
             self._since = state, now_ms
 
+    def ended(self) -> None:
+        """One run of the task is over; what it had open is read again by the next, if there is one."""
+        self.fold = None
+        with self._lock:
+            self._partitions = 0
+            self._set_active(0, self.now_ms())
+
     def committed(self, taken_ms: float, *, success: bool) -> None:
         """Offsets were to be committed."""
         with self._lock:
@@ -73,7 +80,7 @@ class TaskMetrics:
     # Sources
 
     def polled(self, records: int, taken_ms: float) -> None:
-        """A poll has given records, or an empty batch."""
+        """A poll has given records."""
         with self._lock:
             now_ms = self.now_ms()
             self._plugin_time.record(taken_ms, now_ms)

@@ -237,7 +237,8 @@ class SourceWorkerTask(WorkerTask):
         taken_ms = self.metrics.now_ms() - began_ms
         if not isinstance(records, Sized):
             return self._counted(records, taken_ms)
-        self.metrics.polled(len(records), taken_ms)
+        if len(records):
+            self.metrics.polled(len(records), taken_ms)
         return records
 
     def _counted(self, records: Iterable[SourceRecord], taken_ms: float) -> Iterator[SourceRecord]:
@@ -248,7 +249,8 @@ class SourceWorkerTask(WorkerTask):
                 count += 1
                 yield record
         finally:
-            self.metrics.polled(count, taken_ms)
+            if count:
+                self.metrics.polled(count, taken_ms)
 
     def _commit(self, task: SourceTask, sending: "Sending") -> None:
         sending.tell_arrived()

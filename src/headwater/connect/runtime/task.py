@@ -264,6 +264,7 @@ class WorkerTask:
                 failures = 1 if time.monotonic() - began > RESTART_MAX_S else failures + 1
                 self._failed(error, failures)
             finally:
+                self.metrics.ended()
                 self._close_runner()
             if not self._restart or self.stopping.wait(restart_delay_s(failures)):
                 break
