@@ -54,7 +54,8 @@ def growth(bench: Bench) -> Figures:
         restart = Figure(min(application.start_ms() for _ in range(2)), limit, f"{keys:,} keys")
         shutil.rmtree(application.state)
         restore_ms = application.start_ms()
-        also = f"{keys:,} keys in {restore_ms / 1e3:.1f} s, {application.memory_mb:,.0f} MB of its own"
+        also = f"{keys:,} keys in {restore_ms / 1e3:.1f} s, {application.cpu_s / keys * 1e6:.1f} s CPU per M, "
+        also += f"{application.memory_mb:,.0f} MB of its own"
         restore = Figure(restore_ms / keys * 1e6, None, also)
     finally:
         application.close()
