@@ -2,6 +2,7 @@
 
 import shutil
 import struct
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,13 @@ from headwater.base.errors import UserError
 from headwater.client import Admin, Consumer, NewTopic, Producer, TopicPartition
 from headwater.streams import App, ErrorPolicy, Processor, Record
 from headwater.streams.query import connect
+from headwater.streams.slot import commit_writer
 from headwater.testing import Broker
 
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    with Broker({"group.initial.rebalance.delay.ms": 0}) as broker:
+    with Broker({"group.initial.rebalance.delay.ms": 0, "auto.create.topics.enable": False}) as broker:
         yield broker
 
 
@@ -46,6 +48,9 @@ class Bench:
         while len(found) < count:
             found += self._consumer.poll(1.0)
         return sorted((record.key, record.value) for record in found)
+
+    def read_from_the_beginning(self) -> None:
+        self._consumer.seek_to_beginning()
 
     def close(self) -> None:
         self._producer.close()
@@ -184,6 +189,28 @@ def test_topics_that_are_not_there_are_named(bench: Bench, tmp_path: Path) -> No
     bench.app.stream("nobody-has-this").to(bench.output)
     with pytest.raises(UserError, match="nobody-has-this"):
         bench.app.run_here(state_dir=tmp_path)
+
+
+def test_a_run_whose_output_is_deleted_ends_and_says_so(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commit_writer, "_MISSING_S", 0.5)
+    bench.app.stream(bench.input).to(bench.output)
+    ended = threading.Event()
+    run = bench.app.run_here(state_dir=tmp_path, commit_interval_ms=50)
+    run.on_end(ended.set)
+    bench.send("k", "1")
+    assert bench.read(1) == [(b"k", b"1")]
+    with Admin(bootstrap_servers=bench.brokers) as admin:
+        admin.delete_topics([bench.output])
+        bench.send("k", "2")
+        assert ended.wait(120)
+        with pytest.raises(UserError, match=f"The topic {bench.output}, to which the application writes, is not there"):
+            run.stop()
+        admin.create_topics([NewTopic(bench.output, 2, 1)])
+    bench.read_from_the_beginning()
+    with bench.app.run_here(state_dir=tmp_path, commit_interval_ms=50):
+        assert bench.read(1) == [(b"k", b"2")]
 
 
 @EVERYWHERE

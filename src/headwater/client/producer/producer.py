@@ -15,7 +15,7 @@ from time import time_ns
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
-from headwater.base.errors import UserError
+from headwater.base.errors import ErrorCode, UserError
 from headwater.base.ids import TopicPartition
 from headwater.client.producer.batch import Awaited, Callback, Delivery
 from headwater.client.producer.core import ProducerCore
@@ -242,10 +242,17 @@ class Producer:
         self._core.check()
         self._run(self._core.flush(), timeout)
 
-    def partitions_for(self, topic: str) -> list[Partition]:
-        """The topic's partitions, their leaders and replicas."""
-        self._find(topic)
+    def partitions_for(self, topic: str, timeout: float | None = None) -> list[Partition]:
+        """The topic's partitions, their leaders and replicas. TimeoutError after `timeout` seconds; without, it is
+        max.block.ms that counts.
+        """
+        self._find(topic, timeout)
         return self._engine.submit(lambda: list(self._core.session.view.topics[topic].partitions))
+
+    def is_missing(self, topic: str) -> bool:
+        """Whether brokers, when they were last asked, said that there is no such topic."""
+        found = self._engine.submit(lambda: self._core.session.view.topics.get(topic))
+        return found is not None and found.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def metrics(self) -> dict[str, float]:
         """Counts, rates, sizes and times, by the names of Kafka's own producer; times are in milliseconds."""
@@ -284,9 +291,9 @@ class Producer:
 
     # Inside
 
-    def _find(self, topic: str) -> TopicQueues:
+    def _find(self, topic: str, timeout: float | None = None) -> TopicQueues:
         self._core.check()
-        found: TopicQueues = self._run(self._core.topic(topic), None)
+        found: TopicQueues = self._run(self._core.topic(topic), timeout)
         return found
 
     def _run(self, coroutine: Any, timeout: float | None) -> Any:

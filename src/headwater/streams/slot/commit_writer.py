@@ -8,10 +8,11 @@ first attempt stands. Owned by one slot and its thread.
 import contextlib
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Final
 
-from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.base.ids import TopicPartition
 from headwater.client.consumer.positions import OffsetAndMetadata
 from headwater.client.producer.producer import Producer
@@ -30,7 +31,16 @@ _MOST_OUTPUTS: Final = 200_000  # a commit comes early when so many wait
 _MOST_OUTPUT_BYTES: Final = 64 * 1024 * 1024
 _FLUSH_S: Final = 1.0
 _STOP_PATIENCE_S: Final = 10.0
+_MISSING_S: Final = 8.0  # a topic that brokers do not know for so long is gone: not all hear of a new one at once
 _UNKNOWN: Final = frozenset((ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION))
+
+
+def _gone(topic: str) -> UserError:
+    return UserError(
+        f"The topic {topic}, to which the application writes, is not there",
+        "it was never made, or was deleted while the application ran; what was not committed is processed again",
+        "Create it and start the application again, or end the application",
+    )
 
 
 class CommitWriter:
@@ -54,12 +64,14 @@ class CommitWriter:
         self.offsets: dict[TopicPartition, int] = {}
         self._suspects: frozenset[int] | None = None  # of what this attempt sends: see `sending`
         self._next_suspects: frozenset[int] | None = None
+        self._found: set[str] = set()  # topics that this producer knows
 
     # The producer
 
     def connect(self, identity: protocol.SlotProducer) -> None:
         """A new producer, with the producer id that the lead has taken."""
         self.disconnect()
+        self._found.clear()
         common = {**self._settings.for_producers, "linger.ms": 5}
         if not self._settings.exactly_once:
             self._producer = Producer({**common, "enable.idempotence": True})
@@ -100,23 +112,54 @@ class CommitWriter:
 
     def send_records(self, tasks: Iterable[OpenTask], *, transactional: bool) -> None:
         assert self._producer is not None
+        topics = sorted({each.topic for each in chain(self._of_globals, self._outputs.pieces, self._changelog.pieces)})
+        for topic in topics:
+            self._find(self._producer, topic)
         if transactional:
             self._producer.begin_transaction()
         written = send_all(self._producer, [*self._of_globals, *self._outputs.pieces], self._suspects)
         changes = send_all(self._producer, self._changelog.pieces, self._suspects)
-        self._flush(self._producer)
+        self._flush(self._producer, topics)
         written()
         owners = {changelog: task for task in tasks for changelog in task.changelogs}
         for changelog, position in changes().items():
             owners[changelog].wrote(changelog, position)
 
-    def _flush(self, producer: Producer) -> None:
-        """Waits for the brokers, but not for long once the run is to end."""
+    def _find(self, producer: Producer, topic: str) -> None:
+        """Raises UserError for a topic that is not there, and that brokers do not make. While no broker answers, the
+        producer waits for as long as it is told to.
+        """
+        if topic in self._found:
+            return
+        give_up_at = time.monotonic() + _MISSING_S
+        while True:
+            try:
+                producer.partitions_for(topic, timeout=_FLUSH_S)
+            except TimeoutError:
+                if time.monotonic() < give_up_at:
+                    continue
+                if self._stopping.is_set():
+                    raise Stopped from None
+                if producer.is_missing(topic):
+                    raise _gone(topic) from None
+            self._found.add(topic)
+            return
+
+    def _flush(self, producer: Producer, topics: Sequence[str]) -> None:
+        """Waits for the brokers, but not for long once the run is to end, nor for a topic that is gone: the next producer
+        looks for it anew, and has it made where brokers make topics.
+        """
         give_up_at: float | None = None
+        missing_since: float | None = None
         while True:
             try:
                 return producer.flush(timeout=_FLUSH_S)
             except TimeoutError:
+                missing = next(filter(producer.is_missing, topics), None)
+                missing_since = None if missing is None else missing_since or time.monotonic()
+                if missing is not None and missing_since is not None and time.monotonic() - missing_since >= _MISSING_S:
+                    text = f"there is no topic {missing!r} any more"
+                    raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text) from None
                 if self._stopping.is_set():
                     give_up_at = give_up_at or time.monotonic() + _STOP_PATIENCE_S
                     if time.monotonic() >= give_up_at:

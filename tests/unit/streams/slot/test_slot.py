@@ -17,6 +17,7 @@ from headwater.streams.engine.failures import ClusterFailure, ErrorPolicy
 from headwater.streams.engine.task import Task
 from headwater.streams.lead import local_run
 from headwater.streams.model.record import InputRecord, OutputRecord
+from headwater.streams.slot import commit_writer
 from headwater.streams.slot.commit_writer import CommitWriter
 from headwater.streams.slot.global_tables import GlobalTables
 from headwater.streams.slot.offset_metadata import OffsetMetadata, encode_metadata
@@ -71,6 +72,60 @@ def test_a_run_that_is_to_end_does_not_wait_for_brokers_that_are_away() -> None:
     assert next(each["error"] for each in slot.report.errors) == (
         "the slot does not recover yet: NETWORK_EXCEPTION: nobody answers"
     )
+
+
+class _Brokers:
+    """A producer for whom the topic "out" is not there: `answers` have what `flush` or `partitions_for` find out."""
+
+    def __init__(self, *answers: bool, missing: bool) -> None:
+        self._answers = list(answers)
+        self._missing = missing
+        self.asked = 0
+
+    def partitions_for(self, _topic: str, timeout: float) -> None:
+        assert timeout
+        self.asked += 1
+        if not self._answers or not self._answers.pop(0):
+            raise TimeoutError
+
+    def flush(self, timeout: float) -> None:
+        self.partitions_for("out", timeout)
+
+    def is_missing(self, topic: str) -> bool:
+        return self._missing and topic == "out"
+
+
+def test_a_topic_that_stays_away_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commit_writer, "_MISSING_S", 0)
+    writer = _writer(threading.Event())
+    with pytest.raises(UserError, match="The topic out, to which the application writes, is not there"):
+        writer._find(_Brokers(missing=True), "out")  # type: ignore[arg-type]
+    writer._find(_Brokers(missing=False), "out")  # type: ignore[arg-type]  # nobody answers: the producer waits itself
+
+
+def test_a_topic_that_comes_late_is_waited_for_and_asked_for_once() -> None:
+    writer, brokers = _writer(threading.Event()), _Brokers(False, True, missing=True)
+    for _ in range(3):
+        writer._find(brokers, "out")  # type: ignore[arg-type]
+    assert brokers.asked == 2
+
+
+def test_a_commit_does_not_wait_for_a_topic_that_is_gone_nor_fails_while_brokers_are_slow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(commit_writer, "_MISSING_S", 0)
+    writer = _writer(threading.Event())
+    with pytest.raises(KafkaError, match="there is no topic 'out' any more"):
+        writer._flush(_Brokers(missing=True), ["changes", "out"])  # type: ignore[arg-type]
+    writer._flush(_Brokers(False, False, True, missing=False), ["out"])  # type: ignore[arg-type]
+
+
+def test_a_run_that_is_to_end_does_not_wait_for_a_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commit_writer, "_MISSING_S", 0)
+    stopping = threading.Event()
+    stopping.set()
+    with pytest.raises(Stopped):
+        _writer(stopping)._find(_Brokers(missing=True), "out")  # type: ignore[arg-type]
 
 
 def test_a_replay_that_is_given_up_notes_no_position_that_it_has_not_reached(tmp_path: Path) -> None:
