@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 from confluent_kafka import schema_registry as theirs
 from confluent_kafka.schema_registry import avro as their_avro
 from confluent_kafka.schema_registry import json_schema as their_json
@@ -32,9 +33,8 @@ def converted(registry: Registry, name: str) -> dict[str, str]:
     }
 
 
-def generate(door: Door, topic: str, converters: dict[str, str]) -> None:
-    """Three records."""
-    own = {"topic": topic, "template": json.dumps(TEMPLATE), "iterations": "3", "max.interval.ms": "0"}
+def generate(door: Door, topic: str, converters: dict[str, str], count: int = 3) -> None:
+    own = {"topic": topic, "template": json.dumps(TEMPLATE), "iterations": str(count), "max.interval.ms": "0"}
     config = {"connector.class": "Datagen", **own, **converters}
     assert door.ask("POST", "/connectors", {"name": f"{topic}-source", "config": config})[0] == 201
 
@@ -44,6 +44,18 @@ def copy_to_file(door: Door, topic: str, file: Path, converters: dict[str, str])
     assert door.ask("POST", "/connectors", {"name": f"{topic}-sink", "config": config})[0] == 201
     until(lambda: file.exists() and file.read_text().count("\n") == 3, "the sink has all records")
     assert file.read_text().startswith("Struct{id=0,kind=a,at=")
+
+
+def copy_to_parquet(door: Door, bootstrap: str, topic: str, folder: Path, converters: dict[str, str]) -> None:
+    """So many that they go by columns."""
+    generate(door, topic, converters, 40)
+    read_topic(bootstrap, topic, 40)
+    config = {"connector.class": "TopicFiles", "topics": topic, "path": str(folder), "flush.size": "20", **converters}
+    assert door.ask("POST", "/connectors", {"name": f"{topic}-files", "config": config})[0] == 201
+    until(lambda: len(list(folder.rglob("*.parquet"))) == 2, "both files are there")
+    rows = [row for file in sorted(folder.rglob("*.parquet")) for row in pq.read_table(file).to_pylist()]
+    assert [row["id"] for row in rows] == list(range(40))
+    assert all(row["at"].tzinfo is not None and 0 <= row["rate"] <= 1 for row in rows)
 
 
 def check(values: list[Any]) -> None:
@@ -72,6 +84,7 @@ def test_confluents_deserializers_read_what_datagen_wrote(
         registered = json.loads(client.get_latest_version(f"{topic}-value").schema.schema_str)
         assert registered["fields"][2]["type"]["logicalType"] == "timestamp-millis"
         copy_to_file(door, topic, tmp_path / "avro.txt", avro)
+        copy_to_parquet(door, bootstrap, f"{topic}-columns", tmp_path / "files", avro)
 
         with_json = converted(registry, "JsonSchemaConverter")
         generate(door, in_json, with_json)
