@@ -73,7 +73,7 @@ class Bench:
             assert {each.state for each in admin.list_transactions()} <= {"CompleteCommit", "CompleteAbort", "Empty"}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def bench() -> Iterator[Bench]:
     with Broker({"group.initial.rebalance.delay.ms": 0}) as broker:
         yield Bench(broker)
@@ -94,10 +94,12 @@ def drivers(tmp_path: Path, archived_classes: str) -> Iterator[Any]:
 
 
 @pytest.mark.timeout(1800)
-def test_leases_and_kills_are_not_seen_in_the_results(bench: Bench, drivers: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("store", ["lmdb", pytest.param("rocksDB", marks=pytest.mark.soak(only=True))])
+def test_leases_and_kills_are_not_seen_in_the_results(bench: Bench, drivers: Any, tmp_path: Path, store: str) -> None:
     state, driver = str(tmp_path / "state"), drivers()
+    common = {"servers": bench.servers, "state": state, "store": store}
     bench.send(200)
-    opened = driver.ask(run="steady", servers=bench.servers, state=state, lease=3600.0)["open"]
+    opened = driver.ask(run="steady", lease=3600.0, **common)["open"]
     assert [len(slot["tasks"]) for slot in opened["slots"]] == [2, 2]
     assert bench.read("steady") == bench.expected()
     told = status_of(Path(state), "steady")  # as `headwater stream status` asks it, from outside the driver
@@ -105,8 +107,9 @@ def test_leases_and_kills_are_not_seen_in_the_results(bench: Bench, drivers: Any
     assert (told["state"], [task["slot"] for task in told["tasks"]]) == ("running", [0, 1, 0, 1])
     driver.ask(stop="steady")
     bench.check_stopped("steady")
+    assert bool(list(Path(state).rglob("rocksdb"))) == (store == "rocksDB")
 
-    driver.ask(run="brief", servers=bench.servers, state=state, lease=1.0)
+    driver.ask(run="brief", lease=1.0, **common)
     for _ in range(2):
         lives = {slot["life"] for slot in driver.slots("brief").values()}
         bench.send(100)
@@ -116,7 +119,7 @@ def test_leases_and_kills_are_not_seen_in_the_results(bench: Bench, drivers: Any
     driver.ask(stop="brief")
     bench.check_stopped("brief")
 
-    driver.ask(run="killed", servers=bench.servers, state=state, lease=3600.0)
+    driver.ask(run="killed", lease=3600.0, **common)
     bench.send(100)
     driver.kill_slot("killed", 0)
     bench.send(100)
@@ -124,7 +127,7 @@ def test_leases_and_kills_are_not_seen_in_the_results(bench: Bench, drivers: Any
     driver.kill()
     bench.send(100)
     successor = drivers()
-    successor.ask(run="killed", servers=bench.servers, state=state, lease=3600.0)
+    successor.ask(run="killed", lease=3600.0, **common)
     bench.send(100)
     assert bench.read("killed") == bench.expected()
     successor.ask(stop="killed")

@@ -28,7 +28,7 @@ def test_a_worker_of_the_cluster_dies(cluster: StandaloneCluster, tmp_path: Path
         driver = Driver(tmp_path / "driver.log", master=cluster.master)
         try:
             bench.send(200)
-            driver.ask(run="killed", servers=bench.servers, state=str(tmp_path / "state"), lease=3600.0)
+            driver.ask(run="killed", servers=bench.servers, state=str(tmp_path / "state"), store="lmdb", lease=3600.0)
             assert bench.read("killed") == bench.expected()
             for number in range(2):
                 bench.send(100)

@@ -1,9 +1,9 @@
 """A driver with a SparkSession that runs streams applications as it is told: one JSON object per line of its standard
 input, one line in answer.
 
-    {"run": "steady", "servers": ..., "state": ..., "lease": 600.0}   -> {"open": status}
-    {"status": "steady"}                                              -> status
-    {"stop": "steady"}                                                -> {"stopped": ...}
+    {"run": "steady", "servers": ..., "state": ..., "store": "lmdb", "lease": 600.0}   -> {"open": status}
+    {"status": "steady"}                                                               -> status
+    {"stop": "steady"}                                                                 -> {"stopped": ...}
 
 Started by `streams_drivers`.
 """
@@ -32,11 +32,11 @@ class Latest(Processor):
             self.context.forward(Record(key, f"{count}@{now_ms}", now_ms, ()))
 
 
-def make_app(name: str, brokers: str = "nowhere:1") -> App:
+def make_app(name: str, brokers: str = "nowhere:1", store: str = "lmdb") -> App:
     """Counts of keys, windows that tell their counts when they close, and a punctuator: reads `in`, writes
-    `<name>-out`.
+    `<name>-out`. `store`: where all its rows lie.
     """
-    app = App(name, brokers=brokers, key="text", value="text")
+    app = App(name, brokers=brokers, key="text", value="text", config={"default.dsl.store": store})
     words = app.stream("in")
     counts = words.group_by_key().count(store="counts").to_stream().map_values(lambda count: f"n{count}")
     windows = words.group_by_key().windowed_by(tumbling(20, grace=10)).count(store="windows")
@@ -45,7 +45,7 @@ def make_app(name: str, brokers: str = "nowhere:1") -> App:
         .to_stream()
         .map(lambda window, count: (window.key, f"w{window.start}:{count}"))
     )
-    app.add_store(key_value_store("seen", value="long"))
+    app.add_store(key_value_store("seen", value="long", store_type=store))
     seen = words.process(Latest, stores=["seen"])
     for stream in (counts, closed, seen):
         stream.to(f"{name}-out")
@@ -60,7 +60,7 @@ def main(master: str, java_options: str) -> None:
         told = json.loads(line)
         if "run" in told:
             name = told["run"]
-            app = make_app(name, told["servers"])
+            app = make_app(name, told["servers"], told["store"])
             runs[name] = app.run(spark, state_dir=told["state"], lease=told["lease"], commit_interval_ms=20)
             answer: Any = {"open": runs[name].status()}
         elif "status" in told:
