@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headwater.base.coordination import Create, SetData
+from headwater.base.coordination import Create, Delete, SetData
 from headwater.base.ids import PartitionKey, TopicId
 from headwater.log.checkpoint import format_topic_id
 from headwater.sim.cluster_checks import ClusterChecks
@@ -145,6 +145,39 @@ def test_i11_an_election_by_a_controller_that_was_deposed(cluster: ClusterOnPape
     cluster.write(2, 4, [1, 2], None, 7)
     with pytest.raises(Violation, match="I11: the controller of epoch 6 elects a leader of clicks-0 in 7"):
         cluster.write(1, 5, [1, 2], None, 6)
+
+
+def _under_another_controller() -> ClusterOnPaper:
+    """Broker 1 leads, and is registered under session 11; epoch 7 is not that of the controller who made it lead."""
+    cluster = ClusterOnPaper({1: 10, 2: 10, 3: 8})
+    cluster.tree.apply(54, 0, [Delete("/brokers/ids/1")])
+    cluster.tree.apply(51, 11, [Create("/brokers/ids/1", b'{"previous_epoch": -1}', ephemeral=True)])
+    cluster.lead(1, 3, 8)
+    cluster.look()
+    cluster.tree.apply(60, 12, [Create("/controller_epoch", b"7")])
+    return cluster
+
+
+def test_i11_lets_a_leader_name_its_successor_whoever_is_controller_meanwhile() -> None:
+    cluster = _under_another_controller()
+    cluster.tree.apply(61, 11, [SetData(STATE, _state(2, 4, [1, 2, 3]))])
+    cluster.look()
+
+
+@pytest.mark.parametrize(
+    ("session", "state"),
+    [
+        pytest.param(13, _state(2, 4, [1, 2, 3]), id="by somebody else"),
+        pytest.param(11, _state(1, 4, [1, 2, 3]), id="itself"),
+        pytest.param(11, _state(2, 5, [1, 2, 3]), id="two epochs on"),
+        pytest.param(11, _state(2, 4, [1, 2, 3], None, 6), id="as controller"),
+    ],
+)
+def test_i11_lets_nobody_else_elect_and_no_leader_more_than_that(session: int, state: bytes) -> None:
+    cluster = _under_another_controller()
+    cluster.tree.apply(61, session, [SetData(STATE, state)])
+    with pytest.raises(Violation, match=r"I11: the controller of epoch \d elects a leader of clicks-0 in 7"):
+        cluster.look()
 
 
 def test_i12_a_leader_that_was_not_in_sync(cluster: ClusterOnPaper) -> None:

@@ -2,7 +2,7 @@
 
 I9  the leader is in the in-sync replicas
 I10 leader epochs only grow, and an epoch has one leader
-I11 a controller that was deposed elects nobody any more
+I11 a controller that was deposed elects nobody any more; a leader may name its successor itself, whoever is controller
 I12 a leader from outside the in-sync replicas only where the topic allows it
 
 A replica is in sync under a broker epoch: `Member`. It keeps its bytes unless its machine lost power since; `tainted`
@@ -98,7 +98,7 @@ class StateOfCluster:
                     )
                     self._note(f"{new.name}: {new.told}")
                     key = PartitionKey(TopicId(new.topic_id), new.partition)
-                    self._changed(self.partitions.get(key), new)
+                    self._changed(path, self.partitions.get(key), new)
                     self.partitions[key] = new
                     self._paths[path] = key
         self._registrations = {
@@ -126,7 +126,7 @@ class StateOfCluster:
         assert node is not None
         return node.created, json.loads(node.data).get("previous_epoch", -1)
 
-    def _changed(self, old: TrueState | None, new: TrueState) -> None:
+    def _changed(self, path: str, old: TrueState | None, new: TrueState) -> None:
         if new.leader != NOBODY:
             if new.leader not in new.in_sync:
                 raise Violation(f"I9: {new.name} is led by {new.leader}, and in sync are {new.in_sync}")
@@ -142,7 +142,7 @@ class StateOfCluster:
         if new.leader_epoch > old.leader_epoch:
             self.leader_changes += 1
             node = self._tree.get("/controller_epoch")
-            if node is not None and new.controller_epoch != int(node.data):
+            if node is not None and new.controller_epoch != int(node.data) and not self._is_resignation(path, old, new):
                 raise Violation(
                     f"I11: the controller of epoch {new.controller_epoch} elects a leader of {new.name} in {int(node.data)}"
                 )
@@ -150,6 +150,18 @@ class StateOfCluster:
             if not new.allows_unclean:
                 raise Violation(f"I12: {new.leader} leads {new.name}, and in sync were {old.in_sync}")
             self.unclean_elections += 1
+
+    def _is_resignation(self, path: str, old: TrueState, new: TrueState) -> bool:
+        """The leader itself wrote, over the state that it led in. The epoch in it stays that of the controller who wrote
+        last (`broker/leader_resignation.py`).
+        """
+        return (
+            new.version == old.version + 1
+            and new.leader_epoch == old.leader_epoch + 1
+            and new.controller_epoch == old.controller_epoch
+            and new.leader in set(old.in_sync) - {old.leader}
+            and self._tree.is_written_by_owner_of(path, f"/brokers/ids/{old.leader}")
+        )
 
 
 def _parsed(

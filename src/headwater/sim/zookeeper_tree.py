@@ -42,6 +42,7 @@ class _TreeNode:
     created: int
     owner: int
     children: set[str]
+    writer: int  # the session that wrote its data last
     creates: int = 0  # ever, under this node: the next sequential number
 
     def copy(self) -> "_TreeNode":
@@ -54,7 +55,7 @@ def parent_of(path: str) -> str:
 
 class Tree:
     def __init__(self) -> None:
-        self._nodes: dict[str, _TreeNode] = {"/": _TreeNode(b"", 0, 0, NO_OWNER, set())}
+        self._nodes: dict[str, _TreeNode] = {"/": _TreeNode(b"", 0, 0, NO_OWNER, set(), NO_OWNER)}
 
     def copy(self) -> "Tree":
         copied = Tree()
@@ -64,6 +65,11 @@ class Tree:
     def get(self, path: str) -> Node | None:
         node = self._nodes.get(path)
         return None if node is None else Node(node.data, node.version, node.created)
+
+    def is_written_by_owner_of(self, path: str, ephemeral: str) -> bool:
+        """Whether the session that wrote a node last is the one that an ephemeral node belongs to."""
+        node, owned = self._nodes.get(path), self._nodes.get(ephemeral)
+        return node is not None and owned is not None and node.writer == owned.owner != NO_OWNER
 
     def children(self, path: str) -> list[str] | None:
         node = self._nodes.get(path)
@@ -110,6 +116,7 @@ class _Step:
             _expect(write.path, write.version, node.version)
             node.data = write.data
             node.version += 1
+            node.writer = self._session_id
             self.changed.append(Changed(write.path, children=False))
             return node.version
         self._delete(write, node)
@@ -127,7 +134,7 @@ class _Step:
         parent.creates += 1
         parent.children.add(path.rpartition("/")[2])
         owner = self._session_id if write.ephemeral else NO_OWNER
-        self.touched[path] = _TreeNode(write.data, 0, self._transaction_id, owner, set())
+        self.touched[path] = _TreeNode(write.data, 0, self._transaction_id, owner, set(), self._session_id)
         self.changed += [Changed(path, children=False), Changed(parent_path, children=True)]
         return path
 
