@@ -13,6 +13,15 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+# What tests and their stages are told. Any other HEADWATER_ variable is for the commands of whoever runs the tests: it
+# would lead what they start to his brokers and his data.
+FOR_TESTS = (
+    "HEADWATER_REQUIRE_ALL", "HEADWATER_SOAK", "HEADWATER_PURE", "HEADWATER_CHAOS_SEED", "HEADWATER_SIM_SEEDS",
+    "HEADWATER_LOG_WORLD", "HEADWATER_CONNECT_ROUNDS", "HEADWATER_COMPAT_TARGET", "HEADWATER_RECORD",
+)  # fmt: skip
+for _name in [each for each in os.environ if each.startswith("HEADWATER_") and each not in FOR_TESTS]:
+    del os.environ[_name]
+
 REQUIRE_ALL = os.environ.get("HEADWATER_REQUIRE_ALL") == "1"
 SOAK = os.environ.get("HEADWATER_SOAK") == "1"  # `make soak`
 

@@ -61,12 +61,13 @@ def output_option(function: F) -> F:
     )(function)
 
 
-def connect_options(function: F) -> F:
-    """`--bootstrap-server`, `--command-config`, `--profile`, as separate arguments."""
+def connect_options(function: F, *short: str) -> F:
+    """`--bootstrap-server`, `--command-config`, `--profile`, as separate arguments. `short`: also for the first."""
     for option in (
         click.option("--profile", metavar="NAME", help="A profile of ~/.config/headwater/profiles.toml."),
         click.option("--command-config", metavar="FILE", type=click.Path(dir_okay=False), help="Client properties."),
         click.option(
+            *short,
             "--bootstrap-server",
             metavar="HOST:PORT[,...]",
             help="Brokers to ask first. [env: HEADWATER_BOOTSTRAP_SERVER; default: what `headwater up` started]",
@@ -88,7 +89,7 @@ def login_options(function: F) -> F:
     return function
 
 
-def client_options(function: F) -> F:
+def client_options(function: F, *short: str) -> F:
     """`connect_options` and `-o`, put together into `target`, which is closed when the command ends."""
 
     @functools.wraps(function)
@@ -106,7 +107,12 @@ def client_options(function: F) -> F:
         finally:
             target.close()
 
-    return connect_options(output_option(wrapper))  # type: ignore[return-value]
+    return connect_options(output_option(wrapper), *short)  # type: ignore[return-value]
+
+
+def stream_options(function: F) -> F:
+    """`client_options` with `-b` for `--bootstrap-server`, as `headwater stream run` has it."""
+    return client_options(function, "-b")
 
 
 def key_values(pairs: tuple[str, ...], option: str) -> dict[str, str]:

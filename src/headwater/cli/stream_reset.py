@@ -3,10 +3,11 @@ Apache's rules.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.ids import TopicPartition
 
 if TYPE_CHECKING:
     from headwater.client.admin import Admin
@@ -40,3 +41,11 @@ def delete_topics(admin: "Admin", topics: list[str]) -> None:
     for answer in (admin.delete_topics(topics) if topics else {}).values():
         if isinstance(answer, KafkaError) and answer.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise answer
+
+
+def told(offsets: Mapping[TopicPartition, int], doomed: Iterable[str], *, dry_run: bool) -> str:
+    """What a reset did, or would do, for people."""
+    begins, deleted = ("would begin", "would be deleted") if dry_run else ("begins", "is deleted")
+    lines = [f"{each.topic}-{each.partition} {begins} at {at}" for each, at in sorted(offsets.items())]
+    lines += [f"{topic} {deleted}" for topic in doomed]
+    return "".join(f"{line}\n" for line in lines)

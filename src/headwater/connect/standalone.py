@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from headwater.base.config.properties import parse_properties
-from headwater.base.errors import UserError
+from headwater.base.errors import KafkaError, UserError
 from headwater.base.redaction import assignments
+from headwater.client import AsyncAdmin
 from headwater.connect.config.providers import Providers
 from headwater.connect.config.worker import WorkerConfig
 from headwater.connect.errors import ConnectError
@@ -33,6 +34,7 @@ from headwater.web.server import HttpServer
 logger = logging.getLogger("headwater.connect")
 
 _PORT = 8083
+_REACH_MS = 15_000  # brokers that start at the same time are there by then
 
 
 class ConnectorFile(NamedTuple):
@@ -95,6 +97,7 @@ class StandaloneService:
         store = await asyncio.to_thread(FileOffsetStore, self._config["offset.storage.file.filename"])
         if self._config.unknown:
             logger.warning("event=unknown-properties names=%s", ",".join(self._config.unknown)[:2000])
+        await _reach_brokers(client)
         worker = Worker(self._config, store, self._catalog)
         if wants_slots(self._config, in_group=False):
             open_slots(worker, offset_answers(store), run_slot)
@@ -125,6 +128,20 @@ class StandaloneService:
             await asyncio.to_thread(self.herder.close)
         if self._security is not None:
             await self._security.close()
+
+
+async def _reach_brokers(client: Mapping[str, str]) -> None:
+    """Kafka Connect's standalone worker asks for the cluster first, too, and ends if nobody answers."""
+    brokers = client.get("bootstrap.servers", "")
+    try:
+        async with AsyncAdmin({**client, "default.api.timeout.ms": str(_REACH_MS)}) as admin:
+            await admin.describe_cluster()
+    except KafkaError as error:
+        raise UserError(
+            f"The Connect worker cannot reach the brokers at {brokers}",
+            str(error),
+            "Start them first, or name others: bootstrap.servers in the worker's file, or --set bootstrap.servers=...",
+        ) from None
 
 
 def run_standalone(worker_path: str, connector_paths: Sequence[str], overrides: Sequence[str] = ()) -> int:

@@ -12,16 +12,17 @@ part of the statement. A push query is read row by row; closing the cursor ends 
 from __future__ import annotations
 
 import contextlib
+import http.client
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.errors import UserError
-from headwater.sql.shell import SqlClient
+from headwater.sql.shell import ServerAwayError, SqlClient, as_tables
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,6 +44,10 @@ class InterfaceError(Error):
 
 class DatabaseError(Error):
     """The server refused a statement, or cannot be reached."""
+
+
+class OperationalError(DatabaseError):
+    """The server cannot be reached, or went away."""
 
 
 class ProgrammingError(DatabaseError):
@@ -115,10 +120,18 @@ class Cursor:
                 self._rows = rows
             else:
                 for each in self._client.statements(text):
-                    self._client.run(each)
+                    self._show(self._client.run(each))
         except UserError as error:
-            raise DatabaseError(str(error)) from None
+            raise _told(error) from None
         return self
+
+    def _show(self, entities: Sequence[Mapping[str, Any]]) -> None:
+        """What SHOW, LIST and DESCRIBE list are rows; of several tables the first, of several statements the last."""
+        tables = [each for found in entities for each in as_tables(found) if not isinstance(each, str)]
+        if tables:
+            names, rows = tables[0]
+            self.description = [(name, None, None, None, None, None, True) for name in names]
+            self._rows = iter(rows)
 
     def executemany(self, statement: str, parameters: Sequence[Sequence[Any]]) -> Cursor:
         for each in parameters:
@@ -140,8 +153,8 @@ class Cursor:
         try:
             for row in self._rows:
                 yield tuple(row)
-        except UserError as error:
-            raise DatabaseError(str(error)) from None
+        except (UserError, OSError, http.client.HTTPException) as error:
+            raise _told(error) from None
 
     def to_arrow(self) -> pa.Table:
         """All rows as a table."""
@@ -168,6 +181,11 @@ class Cursor:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _told(error: Exception) -> DatabaseError:
+    is_refusal = isinstance(error, UserError) and not isinstance(error, ServerAwayError)
+    return (DatabaseError if is_refusal else OperationalError)(str(error))
 
 
 def bind(statement: str, parameters: Sequence[Any]) -> str:

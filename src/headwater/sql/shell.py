@@ -23,6 +23,10 @@ from headwater.web.presented import basic_header
 Rows = tuple[list[str], Iterator[list[Any]]]
 
 
+class ServerAwayError(UserError):
+    """Nobody answers, or no SQL server does, or its answer has no end."""
+
+
 class SqlClient:
     """Statements to a server. Settings and variables live here, as in ksqlDB's command line, and go with each
     request.
@@ -118,13 +122,13 @@ class SqlClient:
                 connection.request(method, path, body, self._headers)
                 answer = connection.getresponse()
             except (OSError, http.client.HTTPException) as error:
-                raise UserError(
+                raise ServerAwayError(
                     f"The SQL server at {self._host}:{self._port} does not answer",
                     str(error),
                     "Start one with `headwater sql server`, or name another with --server",
                 ) from None
             if answer.status == http.HTTPStatus.NOT_FOUND:
-                raise UserError(
+                raise ServerAwayError(
                     f"What answers at {self._host}:{self._port} is no SQL server",
                     f"it has no {path}",
                     "Name another with --server",
@@ -148,7 +152,7 @@ def _lines(answer: http.client.HTTPResponse) -> Iterator[bytes]:
     """Lines until the end that the server gave; an answer that was cut off is an error, not an end."""
     yield from iter(answer.readline, b"")
     if not answer.isclosed():
-        raise UserError("The answer of the server was cut off", hint="Look at its log")
+        raise ServerAwayError("The answer of the server was cut off", hint="Look at its log")
 
 
 def _rows(answer: http.client.HTTPResponse, read: Callable[[bytes], Any]) -> Iterator[list[Any]]:
@@ -185,6 +189,10 @@ def is_push(text: str) -> bool:
 
 def as_tables(found: Mapping[str, Any]) -> list[Table | str]:
     """An entity for people: heads and rows of tables, and sentences."""
+    return [*_shown(found), *(f"WARNING: {each['message']}" for each in found.get("warnings", ()))]
+
+
+def _shown(found: Mapping[str, Any]) -> list[Table | str]:
     kind = str(found.get("@type"))
     if kind in _LISTS:
         name, fields = _LISTS[kind]

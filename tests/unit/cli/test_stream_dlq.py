@@ -2,7 +2,11 @@
 
 from pathlib import Path
 
-from headwater.cli.commands.stream_dlq import _client
+import click
+import pytest
+
+from headwater.cli.commands.stream import reset
+from headwater.cli.commands.stream_dlq import _client, list_letters, replay, show
 from headwater.cli.options import Target
 from headwater.cli.settings import ConnectOptions
 
@@ -17,3 +21,8 @@ def test_letters_are_read_and_replayed_with_the_security_of_the_command(tmp_path
         "security.protocol": "SASL_PLAINTEXT",
         "sasl.mechanism": "PLAIN",
     }
+
+
+@pytest.mark.parametrize("command", [list_letters, show, replay, reset])
+def test_brokers_are_named_as_for_stream_run(command: click.Command) -> None:
+    assert [each.opts for each in command.params if each.name == "bootstrap_server"] == [["-b", "--bootstrap-server"]]

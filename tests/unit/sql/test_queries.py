@@ -5,7 +5,11 @@ from typing import Any
 import pytest
 
 from headwater.sql.language.errors import SqlError
+from headwater.sql.plan.session import Session
 from headwater.sql.testing import run
+from headwater.streams.engine.columns import Chunk
+from headwater.streams.engine.task import Task
+from headwater.streams.stores.memory import MemoryState
 from unit.sql.cases_support import CASES, Case
 
 
@@ -30,3 +34,43 @@ def test_statements_give_what_ksqldb_documents(case: Case) -> None:
 
 def test_names_of_cases_differ() -> None:
     assert len({case.name for case in CASES}) == len(CASES)
+
+
+def _told(statement: str, *values: str) -> list[tuple[str, str]]:
+    """What a query told while it read these records."""
+    session = Session()
+    session.run(statement)
+    (query,) = session.queries.values()
+    (plan,) = query.app.topology().sub_topologies()
+    task = Task(plan, 0, query.app.settings(partition_count=lambda _: 1), MemoryState())
+    count = len(values)
+    rows = [each.encode() for each in values]
+    task.add_columns(Chunk("in", 0, list(range(count)), [7] * count, [b"\0\0\0\1"] * count, rows))  # type: ignore[arg-type]
+    while task.process_next(100):
+        pass
+    return query.errors.seen
+
+
+_TEXT = """CREATE STREAM s (id INT KEY, at STRING) WITH (kafka_topic='in', value_format='JSON', timestamp='at',
+timestamp_format='yyyy-MM-dd'); CREATE STREAM t AS SELECT * FROM s;"""
+_SINK = """CREATE STREAM s (id INT KEY, at BIGINT) WITH (kafka_topic='in', value_format='JSON');
+CREATE STREAM t WITH (timestamp='at') AS SELECT * FROM s;"""
+
+
+@pytest.mark.parametrize(
+    ("statement", "value", "told"),
+    [
+        (_TEXT, '{"AT": "2020-01-01"}', ""),
+        (_TEXT, '{"AT": null}', "in-0@0 is left out: its TIMESTAMP column AT says no time: it is NULL"),
+        (
+            _TEXT,
+            '{"AT": "x"}',
+            "in-0@0 is left out: its TIMESTAMP column AT says no time: Text 'x' could not be parsed with the pattern 'yyyy-MM-dd'",
+        ),
+        (_SINK, '{"AT": 5}', ""),
+        (_SINK, '{"AT": null}', "A row of the result is left out: its TIMESTAMP column AT says no time: it is NULL"),
+        (_SINK, '{"AT": -5}', "A row of the result is left out: its TIMESTAMP column AT says no time: -5 is before 1970"),
+    ],
+)  # fmt: skip
+def test_rows_without_a_time_are_told(statement: str, value: str, told: str) -> None:
+    assert _told(statement, value) == ([("timestamp", told)] if told else [])

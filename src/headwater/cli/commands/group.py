@@ -78,6 +78,7 @@ def describe(target: Target, names: tuple[str, ...], members: bool) -> int:
 def _document(description: "GroupDescription", rows: "list[OffsetRow]") -> dict[str, Any]:
     coordinator = description.coordinator
     partitions = [row for row in rows if row.topic is not None]
+    lags = [row.lag for row in partitions if row.lag is not None]
     return {
         "group": description.group_id,
         "type": description.type,
@@ -85,7 +86,7 @@ def _document(description: "GroupDescription", rows: "list[OffsetRow]") -> dict[
         "assignor": description.assignor or None,
         "coordinator": {"id": coordinator.id, "host": coordinator.host, "port": coordinator.port},
         "epoch": description.epoch,
-        "lag": sum(row.lag or 0 for row in partitions),
+        "lag": sum(lags) if lags or not partitions else None,
         "partitions": [
             {
                 "topic": row.topic,

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from headwater.cli.lazy import LazyCommand, LazyGroup
-from headwater.cli.options import Target, client_options, output_option
+from headwater.cli.options import Target, output_option, stream_options
 from headwater.cli.output import emit
 from headwater.cli.stream_files import load_app, use_brokers
 
@@ -161,7 +161,7 @@ def run(
 @click.option("--to-latest", is_flag=True, help="Begin with records that come from now on, not with the first.")
 @click.option("--force", is_flag=True, help="Remove members that are left in the group.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
-@client_options
+@stream_options
 def reset(target: Target, path: Path, to_latest: bool, force: bool, dry_run: bool) -> int:
     """Let an application begin anew: its inputs from their first record, without what it has counted so far.
 
@@ -170,7 +170,7 @@ def reset(target: Target, path: Path, to_latest: bool, force: bool, dry_run: boo
     from headwater.base.errors import UserError
     from headwater.cli.group_offsets import parse_topic_partitions
     from headwater.cli.resets import Earliest, Latest, plan_reset
-    from headwater.cli.stream_reset import delete_topics, internal_topics, members_of
+    from headwater.cli.stream_reset import delete_topics, internal_topics, members_of, told
     from headwater.client.outcomes import all_or_raise
     from headwater.streams.topics.plan import external_topics
 
@@ -197,7 +197,5 @@ def reset(target: Target, path: Path, to_latest: bool, force: bool, dry_run: boo
             all_or_raise(admin.alter_group_offsets(app.name, plan.offsets))
         delete_topics(admin, doomed)
     offsets = [{"topic": p.topic, "partition": p.partition, "offset": at} for p, at in sorted(plan.offsets.items())]
-    lines = [f"{each['topic']}-{each['partition']} begins at {each['offset']}" for each in offsets]
-    lines += [f"{topic} is deleted" for topic in doomed]
-    target.emit({"offsets": offsets, "deleted": doomed}, "".join(f"{line}\n" for line in lines))
+    target.emit({"offsets": offsets, "deleted": doomed}, told(plan.offsets, doomed, dry_run=dry_run))
     return 0

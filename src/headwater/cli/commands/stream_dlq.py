@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from headwater.cli.options import Target, client_options
+from headwater.cli.options import Target, stream_options
 from headwater.cli.output import render_pairs, render_table
 from headwater.cli.record_output import put_bytes
 
@@ -43,7 +43,7 @@ def _filters(function: F) -> F:
 
 @dlq.command("list")
 @_filters
-@client_options
+@stream_options
 def list_letters(target: Target, **given: Any) -> int:
     """List dead letters: where the record was read, and what went wrong."""
     letters = list(_letters(target, given))
@@ -65,7 +65,7 @@ def list_letters(target: Target, **given: Any) -> int:
 
 @dlq.command()
 @_filters
-@client_options
+@stream_options
 def show(target: Target, **given: Any) -> int:
     """Show dead letters whole: key, value, headers, and the stack trace."""
     letters = list(_letters(target, given))
@@ -90,7 +90,7 @@ def show(target: Target, **given: Any) -> int:
 @dlq.command()
 @_filters
 @click.option("--dry-run", is_flag=True, help="Only say what would be written.")
-@client_options
+@stream_options
 def replay(target: Target, dry_run: bool, **given: Any) -> int:
     """Write the records of dead letters back to the topics and partitions they were read from, all or none.
 

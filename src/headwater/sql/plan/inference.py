@@ -164,6 +164,18 @@ def register(source: SourceInfo) -> None:
         serde.prepare()
 
 
+def subjects(source: SourceInfo) -> list[str]:
+    """The subjects of its topic's schemas: of the formats that have some."""
+    return [
+        f"{source.topic}-{side}"
+        for side, format_, fields in (
+            ("key", source.key_format, source.key_fields),
+            ("value", source.value_format, source.value_fields),
+        )
+        if fields and with_registry(format_.name) is not None
+    ]
+
+
 def check_schema_ids(sink: SourceInfo) -> None:
     """KEY_SCHEMA_ID and VALUE_SCHEMA_ID of CREATE ... AS: the schema must have the columns of the query."""
     for format_, fields, key in ((sink.key_format, sink.key_fields, True), (sink.value_format, sink.value_fields, False)):  # fmt: skip

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from headwater.sql.expressions.column_scope import Scope
 from headwater.sql.expressions.compiled import Compiled
 from headwater.sql.formats.internal import ROWS
 from headwater.sql.formats.library import format_named
@@ -95,6 +96,7 @@ def _sides(node: tree.Join, left: Relation, right: Relation) -> tuple[_Side, _Si
     for expression in (on.left, on.right):
         found = _owner(expression, left, right)
         if found is None:
+            _check_known(expression, left, right)
             raise SqlError(
                 "Each side of the join comparision must contain references from exactly one source.",
                 why="One of its sides names none of the joined sources, or both",
@@ -127,6 +129,14 @@ def _owner(expression: tree.Expression, left: Relation, right: Relation) -> Rela
         position = named[0].position
         raise SqlError(f"Column '{named[0].name}' is ambiguous.", hint="Write its source before it.", position=position)
     return owners[0] if owners else None
+
+
+def _check_known(expression: tree.Expression, left: Relation, right: Relation) -> None:
+    """Raises SqlError for a column that neither side has."""
+    one, other = left.scope(), right.scope()
+    both = Scope({**one.columns, **other.columns}, one.ambiguous | other.ambiguous)
+    for each in columns(expression):
+        both.find(each)
 
 
 def _check_types(node: tree.Join, one: _Side, other: _Side) -> None:

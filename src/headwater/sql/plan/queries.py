@@ -90,7 +90,7 @@ class QueryBuilder:
             found = self._catalog.find(source.name, source.position)
             if found.kind is SourceKind.TABLE and found.window is not None and not self._transient:
                 raise SqlError("KSQL does not support persistent queries on windowed tables.", position=source.position)
-            return reading.read_source(self._app, found, source.alias, self._reset, plain=self._plain)
+            return reading.read_source(self._app, found, source.alias, self._errors, self._reset, plain=self._plain)
         left, right = self._source(source.left), self._source(source.right)
         taken = [alias for alias, _ in left.sources]
         for alias, _ in right.sources:
@@ -297,21 +297,21 @@ def widened_to(result: Result, target: SourceInfo) -> Result:
     return Result(result.relation.with_node(node), result.key, tuple(target.value_columns))
 
 
-def write(result: Result, sink: SourceInfo) -> None:
+def write(result: Result, sink: SourceInfo, errors: Errors) -> None:
     """The last step: changes of the result go to the sink's topic."""
     node: Any = result.relation.node
     if result.relation.kind is SourceKind.TABLE:
         node = node.to_stream()
     if sink.timestamp_column is not None:
-        node = _timed(node, sink)
+        node = _timed(node, sink, errors)
     if reading.writes_null_alone(sink):
         node = node.map_values(lambda row: None if row is None or row[0] is None else row, value=ROWS)
     node.to(sink.topic, key=reading.key_serde(sink), value=reading.value_serde(sink))
 
 
-def _timed(node: Any, sink: SourceInfo) -> Any:
+def _timed(node: Any, sink: SourceInfo, errors: Errors) -> Any:
     """Records get the time that a column of theirs says; those that say none are left out."""
-    time_of = reading.timestamp_of(sink)
+    time_of = reading.timestamp_of(sink, errors)
     keys = [each.name for each in sink.key_columns]
     values = [each.name for each in sink.value_columns]
     from headwater.sql.plan.timing import SetTimestamp

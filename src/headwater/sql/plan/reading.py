@@ -15,7 +15,7 @@ from headwater.sql.functions.java_dates import parse_moment
 from headwater.sql.language.tree import Role, SourceKind
 from headwater.sql.language.types import Base
 from headwater.sql.plan.catalog import SourceInfo
-from headwater.sql.plan.relations import KeyColumn, Relation, RowColumn
+from headwater.sql.plan.relations import Errors, KeyColumn, Relation, RowColumn
 from headwater.sql.plan.sources import PSEUDO, WINDOW_BOUNDS
 from headwater.sql.plan.windowed import bare, bounds, windowed_serde
 from headwater.sql.values import EvaluationError
@@ -67,9 +67,11 @@ def asks_registry(source: SourceInfo) -> bool:
     return any(with_registry(each.name) is not None for each in (source.key_format, source.value_format))
 
 
-def read_source(app: App, source: SourceInfo, alias: str, reset: str | None = None, *, plain: bool = False) -> Relation:
+def read_source(
+    app: App, source: SourceInfo, alias: str, errors: Errors, reset: str | None = None, *, plain: bool = False
+) -> Relation:
     """`plain`: nobody asks for pseudo columns, so they are NULL; then records go through the query a run at a time."""
-    extract = timestamp_extractor(source)
+    extract = timestamp_extractor(source, errors)
     key, value = key_serde(source), value_serde(source)
     start = reset if source.kind is SourceKind.STREAM else "earliest"
     node: Any = app.stream(source.topic, key=key, value=value, timestamp=extract, reset=start)
@@ -150,12 +152,12 @@ def _header(role: Role, name: str | None, headers: Any) -> Any:
     return next((value for key, value in reversed(list(headers)) if key == name), None)
 
 
-def timestamp_extractor(source: SourceInfo) -> Callable[[Record, InputRecord, int], int] | None:
-    """The time of a record out of its TIMESTAMP column; a record without a usable one is left out."""
+def timestamp_extractor(source: SourceInfo, errors: Errors) -> Callable[[Record, InputRecord, int], int] | None:
+    """The time of a record out of its TIMESTAMP column; a record without a usable one is left out, and told."""
     name = source.timestamp_column
     if name is None:
         return None
-    time_of = timestamp_of(source)
+    time_of = timestamp_of(source, errors)
     keys = [each.name for each in source.key_columns]
     fields = [each.name for each in source.value_columns]
 
@@ -163,16 +165,33 @@ def timestamp_extractor(source: SourceInfo) -> Callable[[Record, InputRecord, in
         holder, place = (bare(record.key), keys.index(name)) if name in keys else (record.value, fields.index(name))
         if holder is None:
             return raw.timestamp
-        try:
-            return time_of(holder[place])
-        except EvaluationError:
-            return -1
+        return time_of(holder[place], f"{raw.topic}-{raw.partition}@{raw.offset}")
 
     return extract
 
 
-def timestamp_of(source: SourceInfo) -> Callable[[Any], int]:
-    """Milliseconds out of a value of the TIMESTAMP column; -1 is no time."""
+def timestamp_of(source: SourceInfo, errors: Errors) -> Callable[[Any, str], int]:
+    """Milliseconds out of a value of the TIMESTAMP column; -1 is no time, and `errors` are told why. The second argument
+    says which row it is.
+    """
+    read, name = _read_timestamp(source), source.timestamp_column
+
+    def time_of(value: Any, row: str) -> int:
+        try:
+            time = read(value)
+            if time >= 0:
+                return time
+            why = "it is NULL" if value is None else f"{value} is before 1970"
+        except (EvaluationError, OverflowError) as error:
+            why = str(error)
+        told = EvaluationError(f"{row} is left out: its TIMESTAMP column {name} says no time: {why}")
+        errors.note("timestamp", told)
+        return -1
+
+    return time_of
+
+
+def _read_timestamp(source: SourceInfo) -> Callable[[Any], int]:
     column = next(each for each in source.columns if each.name == source.timestamp_column)
     if column.type.base is Base.TIMESTAMP:
         return lambda value: -1 if value is None else values.millis(value)

@@ -320,7 +320,7 @@ class Session:
             inference.check_schema_ids(sink)
         if replaced is not None:
             _check_replacement(replaced, sink, statement)
-        queries.write(result, sink)
+        queries.write(result, sink, errors)
         self.catalog.sources[statement.name] = sink
         names = tuple(source.name for _, source in result.relation.sources)
         self.queries[query_id] = PersistentQuery(
@@ -363,7 +363,7 @@ class Session:
                 position=statement.position,
             )
         result = _cast_to(result, target, statement)
-        queries.write(result, target)
+        queries.write(result, target, errors)
         names = tuple(source.name for _, source in result.relation.sources)
         self.queries[query_id] = PersistentQuery(query_id, statement.text, app, target, names, errors)
         return self.queries[query_id]

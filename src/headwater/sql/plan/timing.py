@@ -6,15 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from headwater.sql.plan.windowed import bare
-from headwater.sql.values import EvaluationError
 from headwater.streams.model.processor import Processor
 from headwater.streams.model.record import Record
 
 
 class SetTimestamp(Processor):
-    """A record whose column says no time is dropped, and counted as such."""
+    """A record whose column says no time is dropped, and counted as such. `time_of` has told why."""
 
-    def __init__(self, time_of: Callable[[Any], int], place: int, *, in_key: bool) -> None:
+    def __init__(self, time_of: Callable[[Any, str], int], place: int, *, in_key: bool) -> None:
         self._time_of = time_of
         self._place = place
         self._in_key = in_key
@@ -24,10 +23,7 @@ class SetTimestamp(Processor):
         if holder is None:
             self.forward(record)
             return
-        try:
-            time = self._time_of(holder[self._place])
-        except EvaluationError:
-            time = -1
+        time = self._time_of(holder[self._place], "A row of the result")
         if time < 0:
             self.context.drop("no timestamp")
             return

@@ -371,10 +371,23 @@ class SqlNode:
         outcome = self.engine.outcomes[offset]
         if outcome.error is not None:
             raise outcome.error
+        warnings: list[dict[str, str]] = []
         if isinstance(statement, tree.Drop) and statement.delete_topic and dropped is not None:
             assert self._admin is not None
             await self._admin.delete_topics([dropped.topic])
-        return answers.current_status(text, outcome, offset)
+            warnings = await self._delete_schemas(dropped)
+        return {**answers.current_status(text, outcome, offset), "warnings": warnings}
+
+    async def _delete_schemas(self, dropped: SourceInfo) -> list[dict[str, str]]:
+        """What goes with its topic. The source is gone already: what the registry does not do is told as warnings."""
+        warnings = []
+        for subject in inference.subjects(dropped) if self._schemas is not None else ():
+            try:
+                await asyncio.to_thread(self._schemas.delete, subject)
+            except (UserError, OSError) as error:
+                logger.warning("event=subject_not_deleted subject=%s error=%r", subject, str(error))
+                warnings.append({"message": f"The subject {subject} stays in the schema registry: {error}"})
+        return warnings
 
     async def asking(self, ask: Callable[..., T], *arguments: Any) -> T:
         """In a thread, for it may ask the schema registry. One that does not answer is told to whoever asked."""

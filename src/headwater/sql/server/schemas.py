@@ -13,7 +13,7 @@ from headwater.sql.server.config import SqlServerConfig
 from headwater.streams.engine.failures import ClusterFailure
 
 T = TypeVar("T")
-_MISSING: Final = (40401, 40402, 40403)
+_MISSING: Final = (40401, 40402, 40403, 40404)
 
 
 class RegistrySchemas:
@@ -57,6 +57,16 @@ class RegistrySchemas:
         if made is None:
             raise SqlError(f"The schema registry has no subject {subject}.")
         return made
+
+    def delete(self, subject: str) -> None:
+        """One that is not there is fine. Raises UserError or OSError where the registry refuses or does not answer."""
+        from headwater.client.schema_registry import SchemaRegistryError
+
+        try:
+            self._client.delete_subject(subject)
+        except SchemaRegistryError as error:
+            if error.error_code not in _MISSING:
+                raise
 
 
 def _asked(ask: Callable[[], T]) -> T | None:

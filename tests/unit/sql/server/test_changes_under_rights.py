@@ -10,12 +10,15 @@ from typing import Any, cast
 import pytest
 
 from headwater.base.acls import Operation
+from headwater.base.errors import UserError
 from headwater.base.ids import TopicPartition
+from headwater.sql.formats.registry.port import MemorySchemas
 from headwater.sql.language.errors import SqlError
 from headwater.sql.server.api import make_door
 from headwater.sql.server.command_log import Command
 from headwater.sql.server.config import SqlServerConfig
 from headwater.sql.server.node import SqlNode
+from headwater.sql.shell import as_tables
 from headwater.web.callers import Need, cluster, topic
 from headwater.web.messages import Headers, HttpError, Request
 
@@ -187,3 +190,52 @@ def test_alter_system_takes_no_value_with_which_others_statements_would_fail(nam
     for value, is_refused in ((good, False), (bad, True)):
         (statement,) = node.engine.session.parse(f"ALTER SYSTEM '{name}'='{value}';")
         assert _raises(lambda given=statement: node.engine.check(given, {})) is is_refused  # type: ignore[misc]
+
+
+class _Schemas:
+    """A registry, or one that does not answer."""
+
+    def __init__(self, *, is_away: bool = False) -> None:
+        self.deleted: list[str] = []
+        self._is_away = is_away
+
+    def delete(self, subject: str) -> None:
+        if self._is_away:
+            raise UserError("No schema registry answers")
+        self.deleted.append(subject)
+
+
+_AVRO = "CREATE STREAM own (k INT KEY, n INT) WITH (KAFKA_TOPIC='own', KEY_FORMAT='KAFKA', VALUE_FORMAT='AVRO');"
+
+
+def _dropped(made: str, statement: str, schemas: _Schemas) -> tuple[list[Any], list[str]]:
+    """The warnings, and which topics were deleted."""
+    node, admin = _node()
+    node.engine.session.schemas = MemorySchemas()
+    assert node.engine.apply(0, Command(made).encode()).error is None
+    node._schemas = cast("Any", schemas)
+    (answer,) = asyncio.run(node.execute(statement, {}, {}))
+    assert node.engine.session.catalog.sources == {}
+    return answer["warnings"], admin.deleted
+
+
+@pytest.mark.parametrize(
+    ("made", "clause", "deleted"),
+    [
+        (_AVRO, "DELETE TOPIC", ["own-value"]),
+        (_AVRO.replace("KEY_FORMAT='KAFKA', VALUE_", ""), "DELETE TOPIC", ["own-key", "own-value"]),
+        (_AVRO, "", []),
+        (_OWN, "DELETE TOPIC", []),
+    ],
+)
+def test_subjects_go_with_their_topic(made: str, clause: str, deleted: list[str]) -> None:
+    schemas = _Schemas()
+    assert _dropped(made, f"DROP STREAM own {clause};", schemas) == ([], ["own"] if clause else [])
+    assert schemas.deleted == deleted
+
+
+def test_a_registry_that_is_away_is_a_warning_and_the_source_is_dropped() -> None:
+    warning = "The subject own-value stays in the schema registry: No schema registry answers"
+    found = _dropped(_AVRO, "DROP STREAM own DELETE TOPIC;", _Schemas(is_away=True))
+    assert found == ([{"message": warning}], ["own"])
+    assert as_tables({"@type": "x", "warnings": found[0]}) == ["done", f"WARNING: {warning}"]

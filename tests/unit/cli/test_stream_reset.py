@@ -1,0 +1,17 @@
+"""What `headwater stream reset` says it did, and what it would do."""
+
+import pytest
+
+from headwater.base.ids import TopicPartition
+from headwater.cli.stream_reset import told
+
+
+@pytest.mark.parametrize(
+    ("dry_run", "text"),
+    [
+        (False, "in-0 begins at 5\na-changelog is deleted\n"),
+        (True, "in-0 would begin at 5\na-changelog would be deleted\n"),
+    ],
+)
+def test_a_dry_run_says_what_would_be(dry_run: bool, text: str) -> None:
+    assert told({TopicPartition("in", 0): 5}, ["a-changelog"], dry_run=dry_run) == text
