@@ -380,10 +380,11 @@ class SqlNode:
 
     async def _delete_schemas(self, dropped: SourceInfo) -> list[dict[str, str]]:
         """What goes with its topic. The source is gone already: what the registry does not do is told as warnings."""
-        warnings = []
-        for subject in inference.subjects(dropped) if self._schemas is not None else ():
+        schemas, warnings = self._schemas, []
+        for subject in inference.subjects(dropped) if schemas is not None else ():
+            assert schemas is not None
             try:
-                await asyncio.to_thread(self._schemas.delete, subject)
+                await asyncio.to_thread(schemas.delete, subject)
             except (UserError, OSError) as error:
                 logger.warning("event=subject_not_deleted subject=%s error=%r", subject, str(error))
                 warnings.append({"message": f"The subject {subject} stays in the schema registry: {error}"})
