@@ -150,6 +150,7 @@ class Api:
 
     async def schemas(self, request: Request) -> Any:
         query = request.query
+        aliases = query.boolean("aliases")
         return reading.list_schemas(
             self._node.state,
             query.get("subjectPrefix") or ":*:",
@@ -157,8 +158,8 @@ class Api:
             deleted=query.boolean("deleted"),
             latest_only=query.boolean("latestOnly"),
             rule_type=query.get("ruleType") or "",
-            aliases=query.boolean("aliases"),
-            visible=await self._visible(request),
+            aliases=aliases,
+            visible=await self._visible(request, aliases=aliases),
         )
 
     async def schema_by_id(self, request: Request) -> Any:
@@ -206,8 +207,11 @@ class Api:
             raise errors.schema_not_found(id_)
         return seen[0]
 
-    async def _visible(self, request: Request) -> Callable[[str], bool]:
-        return await rights.visible_of(request.caller, self._node.state.subjects)
+    async def _visible(self, request: Request, *, aliases: bool = False) -> Callable[[str], bool]:
+        """`aliases`: also which names that have settings only."""
+        state = self._node.state
+        configured = (each for each in state.configs if each is not None) if aliases else ()
+        return await rights.visible_of(request.caller, [*state.subjects, *configured])
 
     async def schema_by_guid(self, request: Request) -> Any:
         version = reading.version_with_guid(self._node.state, request.parameters["guid"], await self._visible(request))

@@ -75,6 +75,14 @@ class Identity:
         except (KeyError, TypeError, AttributeError, OverflowError):
             raise ValueError("no identity of a registry") from None
 
+    @classmethod
+    def decode(cls, data: bytes) -> "Identity":
+        """Raises ValueError, and nothing else: another member has written it."""
+        try:
+            return cls.of(json.loads(data))
+        except RecursionError:
+            raise ValueError("no identity of a registry") from None
+
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
@@ -114,6 +122,17 @@ def elect(members: Mapping[str, Identity]) -> Assignment:
     return Assignment(chosen, None if chosen is None else eligible[chosen], error)
 
 
+def readable(metadata: Mapping[str, bytes]) -> dict[str, Identity]:
+    """Of the members of the group, those that say who they are. Others cannot lead, and keep nobody from leading."""
+    found = {}
+    for member, each in metadata.items():
+        try:
+            found[member] = Identity.decode(each)
+        except ValueError as problem:
+            logger.warning("event=member-ignored member=%.200r reason=%.200r", member, str(problem))
+    return found
+
+
 def is_unopposed(own: Identity, metadata: Sequence[bytes], *, beside_brokers: bool) -> bool:
     """Whether nobody else is in the group: it is empty, or its members have our own address. Who listens there is this
     process, so they are what a crash left of its predecessor, and the group waits for the end of their session. Every
@@ -122,7 +141,7 @@ def is_unopposed(own: Identity, metadata: Sequence[bytes], *, beside_brokers: bo
     if metadata and own.is_loopback and not beside_brokers:
         return False
     try:
-        return all(Identity.of(json.loads(each)).url == own.url for each in metadata)
+        return all(Identity.decode(each).url == own.url for each in metadata)
     except ValueError:
         return False
 
@@ -246,7 +265,7 @@ class Elector:
     async def _sync(self, joined: JoinGroupResponse) -> Assignment | None:
         assignments = []
         if joined.leader == joined.member_id:
-            decided = elect({each.member_id: Identity.of(json.loads(each.metadata)) for each in joined.members})
+            decided = elect(readable({each.member_id: bytes(each.metadata) for each in joined.members}))
             encoded = decided.encode()
             assignments = [
                 SyncGroupRequestAssignment(member_id=each.member_id, assignment=encoded) for each in joined.members

@@ -51,6 +51,7 @@ class RegistryNode:
         self._writing = asyncio.Lock()
         self._elected = asyncio.Event()  # set while a leader is known
         self._leader_changed = asyncio.Event()
+        self._leader_replaced = asyncio.Event()  # one for each leader
         self._client = HttpClient(tls=forwarding_tls(config.given) if identity.scheme == "https" else None)
         self._elector: Elector | None = None
         self._election: asyncio.Task[None] | None = None
@@ -112,8 +113,9 @@ class RegistryNode:
     # Decisions
 
     async def run(self, steps: Steps[T]) -> T:
-        """Carries a decision out; what may take long is done by a thread."""
+        """Carries a decision out; what may take long is done by a thread, and so is the rest of much that is short."""
         result: Any = None
+        in_place_bytes = 0
         problem: Exception | None = None
         loop = asyncio.get_running_loop()
         while True:
@@ -124,7 +126,8 @@ class RegistryNode:
                 return value
             result, problem = None, None
             try:
-                if work.size_bytes <= _IN_PLACE_BYTES_MAX:
+                if in_place_bytes + work.size_bytes <= _IN_PLACE_BYTES_MAX:
+                    in_place_bytes += work.size_bytes
                     result = work.run()
                 else:
                     result = await loop.run_in_executor(self._pool, work.run)
@@ -154,10 +157,11 @@ class RegistryNode:
             elif is_forwarded:
                 raise HttpError(503, "The registry that was asked as the leader does not lead", _DOES_NOT_LEAD)
             elif self.leader is not None:
-                answer = await self._forward(request, self.leader)
+                leader = self.leader
+                answer = await self._forward(request, leader)
                 if answer is not None:
                     return answer
-                await self._until_another_leads(self.leader, deadline - loop.time())
+                await self._until_another_leads(leader, deadline - loop.time())
 
     async def _until_elected(self, timeout_s: float) -> None:
         try:
@@ -209,6 +213,7 @@ class RegistryNode:
                 body=request.body,
                 timeout_s=timeout_s,
                 connect_timeout_s=self.config.number("leader.connect.timeout.ms") / 1000,
+                unless=self._leader_replaced,
             )
         except HttpClientError as problem:
             if not problem.was_sent:
@@ -264,6 +269,9 @@ class RegistryNode:
             self._elector.check_soon()
 
     def _set_leader(self, leader: Identity | None, *, leads: bool) -> None:
+        if leader != self.leader:
+            self._leader_replaced.set()
+            self._leader_replaced = asyncio.Event()
         self.leader, self.is_leading = leader, leads
         self._leader_changed.set()
         if self._elector is not None:

@@ -56,7 +56,7 @@ class SchemaLog:
         self.state = State()
         self.cluster_id = ""
         self.applied_offset = -1  # the last one that is in the state
-        self._unreachable = ""  # why no broker could be reached
+        self._unreachable = ""  # why no broker could be reached, or the topic not be found
         self._config = config
         self._topic = config.text("kafkastore.topic")
         self._partition = TopicPartition(self._topic, 0)
@@ -117,6 +117,9 @@ class SchemaLog:
                     if not isinstance(found, KafkaError):
                         check_topic(self._topic, len(found.partitions), policy)
                         return
+                    if found.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                        raise found
+                    self._unreachable = f"the topic cannot be described ({found})"
                 elif await self._create_topic(admin, len(cluster.brokers)):
                     return
                 # It is there, and the broker that was asked has not heard of it yet.

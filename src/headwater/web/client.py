@@ -49,6 +49,12 @@ class _Link:
         self.writer.transport.abort()
 
 
+async def _end(limit: asyncio.Timeout, when: asyncio.Event) -> None:
+    await when.wait()
+    if not limit.expired():
+        limit.reschedule(asyncio.get_running_loop().time())
+
+
 class HttpClient:
     """Owned by one loop; `close` it."""
 
@@ -67,9 +73,10 @@ class HttpClient:
         body: bytes = b"",
         timeout_s: float = 30.0,
         connect_timeout_s: float | None = None,
+        unless: asyncio.Event | None = None,
     ) -> Answer:
         """`url`: http(s)://host:port/path?query, encoded already. To connect has a time of its own: `timeout_s` too, if
-        none is given. Raises HttpClientError.
+        none is given. Nothing is sent if `unless` is set before there is a connection. Raises HttpClientError.
         """
         parts = http_address(url)
         if parts is None or parts.hostname is None:
@@ -80,7 +87,7 @@ class HttpClient:
         lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items()), "", ""]
         data = "\r\n".join(lines).encode("latin-1") + body
         try:
-            link = await self._connected(place, timeout_s if connect_timeout_s is None else connect_timeout_s)
+            link = await self._connected(place, timeout_s if connect_timeout_s is None else connect_timeout_s, unless)
             async with asyncio.timeout(timeout_s):
                 return await self._exchange(place, link, method, data)
         except TimeoutError:
@@ -88,18 +95,24 @@ class HttpClient:
         except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError) as problem:
             raise HttpClientError(f"{place[0]}:{place[1]} did not answer: {problem}") from None
 
-    async def _connected(self, place: _Place, timeout_s: float) -> _Link:
+    async def _connected(self, place: _Place, timeout_s: float, unless: asyncio.Event | None) -> _Link:
         link = self._take(place)
         if link is not None:
             return link
+        watch: asyncio.Task[None] | None = None
         try:
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout(timeout_s) as limit:
+                if unless is not None:
+                    watch = asyncio.create_task(_end(limit, unless))
                 host, port, scheme = place
                 tls = self._context() if scheme == "https" else None
                 return _Link(*await asyncio.open_connection(host, port, limit=_HEAD_BYTES_MAX, ssl=tls))
         except OSError as problem:  # a timeout is one, too
             why = str(problem) or f"no connection within {timeout_s:g} s"
             raise HttpClientError(f"{place[0]}:{place[1]} cannot be reached: {why}", was_sent=False) from None
+        finally:
+            if watch is not None:
+                watch.cancel()
 
     def _context(self) -> ssl.SSLContext:
         return self._tls.current() if self._tls is not None else ssl.create_default_context()

@@ -4,7 +4,15 @@ import json
 
 import pytest
 
-from headwater.registry.election import DUPLICATE_URLS, Assignment, Identity, elect, is_unopposed, last_elected
+from headwater.registry.election import (
+    DUPLICATE_URLS,
+    Assignment,
+    Identity,
+    elect,
+    is_unopposed,
+    last_elected,
+    readable,
+)
 
 
 def member(port: int, *, eligible: bool = True, leads: bool = False) -> Identity:
@@ -101,3 +109,11 @@ def test_what_is_no_assignment_is_a_value_error_and_nothing_else(data: bytes) ->
     with pytest.raises(ValueError):
         Assignment.decode(data)
     assert last_elected(member(1), [data]) is None
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"\xff", b'{"host":"a","port":1e400}', b"[" * 100_000])
+def test_a_member_that_does_not_say_who_it_is_neither_leads_nor_keeps_others_from_it(data: bytes) -> None:
+    own = json.dumps(member(2).document()).encode()
+    assert elect(readable({"a": data, "b": own})).leader == "b"
+    assert elect(readable({"a": data})).leader is None
+    assert not is_unopposed(member(2), [own, data], beside_brokers=True)

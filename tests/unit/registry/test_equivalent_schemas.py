@@ -9,7 +9,8 @@ import pytest
 
 from headwater.registry.decisions import equivalence, registering, settings
 from headwater.registry.decisions.documents import schema_request
-from headwater.registry.decisions.steps import run_in_place
+from headwater.registry.decisions.steps import Rules, run_in_place
+from headwater.registry.records import SCHEMA, Key
 from unit.registry.twin import Twin, record
 
 USER = record("shop.User", ("name", "string"))
@@ -113,3 +114,28 @@ def test_a_protobuf_schema_is_found_by_its_normalized_text() -> None:
     text = 'syntax="proto3"; message M {N b=2; int32 a=1; message N {}}'
     registered = twin.register("s", text, schemaType="PROTOBUF")
     assert twin.register("s", text, normalize=True, schemaType="PROTOBUF") == registered
+
+
+def test_a_version_that_cannot_be_read_here_is_in_nobodys_way() -> None:
+    """Another registry accepts names that ours refuses."""
+    twin = Twin()
+    foreign = record("R", ("a-b", "int"))
+    twin.state.apply_record(Key(SCHEMA, "s", 1), {"id": 1, "schema": foreign})
+    assert looked_up(twin, "s", '"int"') is None
+    twin.write(settings.set_config(twin.state, "s", {"compatibility": "NONE"}))
+    assert twin.register("s", '"int"')["version"] == 2
+    assert looked_up(twin, "s", '"int"') == 2
+
+
+@pytest.mark.parametrize("form", ['{"type":"object","title":"T"}', '{"title":"T","type":"object"}'])
+def test_a_schema_that_is_imported_with_an_id_gets_that_id(form: str) -> None:
+    """Also where the subject has the same schema, in this form or another, with another id."""
+    twin = Twin()
+    twin.write(settings.set_mode(twin.state, Rules(), None, {"mode": "IMPORT"}, force=True))
+    twin.register("s", '{"type":"object","title":"T"}', schemaType="JSON", id=3)
+    twin.register("other", form, schemaType="JSON", id=5)
+    assert twin.register("s", form, schemaType="JSON", id=5)["id"] == 5
+    assert [each.id for each in twin.state.versions("s")] == [3, 5]
+    writes = len(twin.log)
+    assert twin.register("s", form, schemaType="JSON", id=5)["id"] == 5
+    assert len(twin.log) == writes

@@ -133,3 +133,20 @@ def test_brokers_that_are_there_and_do_not_answer_are_not_waited_for(monkeypatch
     monkeypatch.setattr(schema_log, "AsyncAdmin", other)
     with pytest.raises(UserError, match="does not speak"):
         asyncio.run(start())
+
+
+@pytest.mark.parametrize("code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.LEADER_NOT_AVAILABLE])
+def test_a_topic_that_cannot_be_described_is_told_with_the_reason(
+    code: ErrorCode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Closed(Cluster):
+        async def describe_topics(self, names: Iterable[str]) -> dict[str, Any]:
+            return {name: KafkaError(code) for name in names}
+
+    async def start() -> None:
+        timeout_ms = "100" if code == ErrorCode.LEADER_NOT_AVAILABLE else "600000"  # a right is not waited for
+        await SchemaLog(RegistryConfig.of({"kafkastore.init.timeout.ms": timeout_ms})[0]).open()
+
+    monkeypatch.setattr(schema_log, "AsyncAdmin", Closed("compact"))
+    with pytest.raises(UserError, match=code.name):
+        asyncio.run(start())

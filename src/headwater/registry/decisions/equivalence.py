@@ -15,7 +15,8 @@ from typing import Any, Final
 from headwater.registry.decisions.schema_parser import SchemaParser
 from headwater.registry.decisions.steps import Steps, Work
 from headwater.registry.state import AVRO, SchemaContent, State, Version
-from headwater.schemas import ParsedSchema
+from headwater.schemas import ParsedSchema, SchemaError
+from headwater.web.messages import HttpError
 
 VERSION_PROPERTY: Final = "confluent:version"  # of metadata: set by the registry where a client asked for it
 _CHARACTERS_MAX: Final = 4 * 1024 * 1024  # of versions that are looked into for one request, the latest first
@@ -34,14 +35,23 @@ def equivalent_version(
         characters += len(each.content.text)
         if characters > _CHARACTERS_MAX:
             return None
-        parsed = yield from parser.parsing(state, subject, each.content)
-        if written_out:
-            text: str = yield Work(partial(parsed.formatted, "resolved"), len(each.content.text))
-            parsed = yield from parser.parsing(state, subject, replace(each.content, text=text, references=()))
-        forms: tuple[str, ...] = yield Work(partial(_forms, parsed, each.content), len(each.content.text))
+        try:
+            forms = yield from _forms_of(state, parser, each, written_out=written_out)
+        except (HttpError, SchemaError):
+            continue  # another registry has written it, and it cannot be read here: it is none that could be
         if wanted.text in forms or (sorted_text and sorted_text in forms):
             return each
     return None
+
+
+def _forms_of(state: State, parser: SchemaParser, version: Version, *, written_out: bool) -> Steps[tuple[str, ...]]:
+    subject, content = version.subject, version.content
+    parsed = yield from parser.parsing(state, subject, content)
+    if written_out:
+        text: str = yield Work(partial(parsed.formatted, "resolved"), len(content.text))
+        parsed = yield from parser.parsing(state, subject, replace(content, text=text, references=()))
+    forms: tuple[str, ...] = yield Work(partial(_forms, parsed, content), len(content.text))
+    return forms
 
 
 def _may_be(wanted: SchemaContent, registered: Version, *, written_out: bool) -> bool:

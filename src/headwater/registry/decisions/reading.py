@@ -157,7 +157,7 @@ def list_schemas(
 ) -> list[dict[str, Any]]:
     """GET /schemas. With `aliases`, subjects whose alias begins so are listed too, and each says what aliases it has."""
     found: list[Version] = []
-    named = _aliases(state, prefix) if aliases else {}
+    named = _aliases(state, prefix, visible) if aliases else {}
     for subject in sorted(state.subjects):
         if not (matches_prefix(subject, prefix) or subject in named) or not visible(subject):
             continue
@@ -171,12 +171,12 @@ def list_schemas(
     ]
 
 
-def _aliases(state: State, prefix: str) -> dict[str, list[str]]:
-    """Of each subject, the aliases of it that begin so."""
+def _aliases(state: State, prefix: str, visible: Visible) -> dict[str, list[str]]:
+    """Of each subject, the aliases of it that begin so and may be seen themselves."""
     found: dict[str, list[str]] = {}
     for subject in sorted(each for each in state.configs if each is not None and matches_prefix(each, prefix)):
         meant = alias_of(state, subject)
-        if meant != subject:
+        if meant != subject and visible(subject):
             found.setdefault(meant, []).append(subject)
     return found
 

@@ -61,11 +61,11 @@ def registration(
     context = parse_subject(subject).context
     same = [each for each in state.with_guid(content.guid()) if parse_subject(each.subject).context == context]
     if request.version == 0 and (request.id < 0 or request.id in {each.id for each in same}):
-        here = [each for each in same if each.subject == subject and not each.deleted]
+        here = [each for each in same if each.subject == subject and not each.deleted and _has_id(each, request)]
         if here:
             return Decision([], registered_document(here[-1]))
         equivalent = yield from equivalent_version(state, registry.parser, subject, content, deleted=False)
-        if equivalent is not None:
+        if equivalent is not None and _has_id(equivalent, request):
             return Decision([], registered_document(equivalent))
     schema_id = request.id if request.id >= 0 else (same[0].id if same else state.next_id(context))
     if not importing:
@@ -78,6 +78,11 @@ def registration(
     _check_id(state, context, schema_id, content)
     made = Version(subject, version, schema_id, content, content.guid())
     return Decision(_records(state, made), registered_document(made))
+
+
+def _has_id(version: Version, request: SchemaRequest) -> bool:
+    """Whether it may be the answer: an import that brings its own id gets that one, or is written."""
+    return request.id < 0 or request.id == version.id
 
 
 def _with_text(content: SchemaContent, previous: Version | None) -> SchemaContent:
@@ -107,7 +112,7 @@ def already_registered(
     if extended or is_new or not registry.state.versions(subject):
         return None
     found = yield from lookup(registry, subject, request.content, normalize=normalize, deleted=False)
-    if found is None or request.id not in (-1, found.id):
+    if found is None or not _has_id(found, request):
         return None
     is_next = request.version == -1 and found != registry.state.latest(subject)  # an older one, to be the latest again
     return None if is_next else found
