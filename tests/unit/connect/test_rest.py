@@ -325,3 +325,11 @@ def test_a_worker_closes_while_a_plugin_hangs(
     creating.join(60)
     assert not creating.is_alive()
     assert "before the worker ended" in ask.herder.status("h")["connector"]["trace"]
+
+
+def test_a_name_that_is_half_a_character_does_not_end_the_metrics_of_all_others(ask: Asked) -> None:
+    ask.herder.create("half \ud800", {"connector.class": "Vault", "topics": "t", "url": "u", "key": "k"})
+    request = Request("GET", "/metrics", ("metrics",), "", Headers((("host", "h:1"),)), b"")
+    response = asyncio.run(connect_door(ask.herder).handle(request))
+    assert isinstance(response.body, bytes)
+    assert b'kafka_connect_connector_status{connector="half ?",status="failed"} 1' in response.body

@@ -138,7 +138,7 @@ class Api:
     async def metrics(self, _request: Request) -> Response:
         """Of this worker alone: Prometheus asks each."""
         text = await self._thread(lambda: exposition(self._herder.worker.metrics, *self._herder.running_here()))
-        return Response(200, text.encode(), {"Content-Type": _PROMETHEUS})
+        return Response(200, text.encode("utf-8", "replace"), {"Content-Type": _PROMETHEUS})
 
     # Connectors
 
