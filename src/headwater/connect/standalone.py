@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from headwater.base.config.properties import parse_properties
-from headwater.base.errors import KafkaError, UserError
+from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.base.redaction import assignments
 from headwater.client import AsyncAdmin
 from headwater.connect.config.providers import Providers
@@ -35,6 +35,7 @@ logger = logging.getLogger("headwater.connect")
 
 _PORT = 8083
 _REACH_MS = 15_000  # brokers that start at the same time are there by then
+_AGAIN_S = 0.25
 
 
 class ConnectorFile(NamedTuple):
@@ -131,17 +132,27 @@ class StandaloneService:
 
 
 async def _reach_brokers(client: Mapping[str, str]) -> None:
-    """Kafka Connect's standalone worker asks for the cluster first, too, and ends if nobody answers."""
+    """Kafka Connect's standalone worker asks for the cluster first, too, and ends if nobody answers for a while."""
     brokers = client.get("bootstrap.servers", "")
-    try:
-        async with AsyncAdmin({**client, "default.api.timeout.ms": str(_REACH_MS)}) as admin:
-            await admin.describe_cluster()
-    except KafkaError as error:
-        raise UserError(
-            f"The Connect worker cannot reach the brokers at {brokers}",
-            str(error),
-            "Start them first, or name others: bootstrap.servers in the worker's file, or --set bootstrap.servers=...",
-        ) from None
+    loop = asyncio.get_running_loop()
+    end = loop.time() + _REACH_MS / 1000
+    is_told = False
+    while True:
+        try:
+            async with AsyncAdmin({**client, "default.api.timeout.ms": str(_REACH_MS)}) as admin:
+                await admin.describe_cluster()
+                return
+        except KafkaError as error:
+            if error.code != ErrorCode.BROKER_NOT_AVAILABLE or loop.time() >= end:
+                raise UserError(
+                    f"The Connect worker cannot reach the brokers at {brokers}",
+                    str(error),
+                    "Start them first, or name others: bootstrap.servers in the worker's file, or --set bootstrap.servers=...",
+                ) from None
+            if not is_told:
+                logger.warning("event=brokers-away waiting_s=%g error=%r", _REACH_MS / 1000, str(error))
+                is_told = True
+        await asyncio.sleep(_AGAIN_S)
 
 
 def run_standalone(worker_path: str, connector_paths: Sequence[str], overrides: Sequence[str] = ()) -> int:

@@ -2,10 +2,12 @@
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from headwater.base.errors import UserError
+from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.connect import standalone
 from headwater.connect.standalone import StandaloneService
 
@@ -30,3 +32,37 @@ def test_brokers_that_are_away_are_told_and_no_door_is_opened(tmp_path: Path, mo
             await service.stop()
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("code", "asked"), [(ErrorCode.BROKER_NOT_AVAILABLE, 3), (ErrorCode.SASL_AUTHENTICATION_FAILED, 1)]
+)
+def test_brokers_that_come_later_are_waited_for_and_a_refusal_is_not(
+    code: ErrorCode, asked: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    calls: list[Any] = []
+
+    class Admin:
+        def __init__(self, _settings: Any) -> None:
+            calls.append(self)
+
+        async def __aenter__(self) -> Any:
+            return self
+
+        async def __aexit__(self, *_: object) -> None:
+            """Nothing is open."""
+
+        async def describe_cluster(self) -> Any:
+            if len(calls) < 3:
+                raise KafkaError(code, "no")
+            return SimpleNamespace(cluster_id="c")
+
+    monkeypatch.setattr(standalone, "AsyncAdmin", Admin)
+    monkeypatch.setattr(standalone, "_AGAIN_S", 0)
+    if asked == 3:
+        asyncio.run(standalone._reach_brokers({}))
+        assert [each.getMessage().split()[0] for each in caplog.records] == ["event=brokers-away"]
+    else:
+        with pytest.raises(UserError):
+            asyncio.run(standalone._reach_brokers({}))
+    assert len(calls) == asked
