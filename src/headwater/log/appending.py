@@ -167,7 +167,7 @@ def _append_run(log: "Log", data: memoryview, run: Run, now_ms: int, producer_id
     """
     first, last = run[0][1], run[-1][1]
     max_timestamp = first.max_timestamp if len(run) == 1 else max(header.max_timestamp for _, header in run)
-    segment = log.active
+    segment, end_offset = log.active, log.log_end_offset
     try:
         if (
             first.partition_leader_epoch != log.latest_epoch
@@ -179,6 +179,8 @@ def _append_run(log: "Log", data: memoryview, run: Run, now_ms: int, producer_id
             segment = make_room(log, len(data), max_timestamp, first.base_offset, last.last_offset, now_ms)
         segment.open_file().append(data)
     except OSError as error:
+        if log.log_end_offset != end_offset and log.failed is None:  # no follower could fetch up to an end behind a gap
+            log.truncate_to(end_offset)
         raise log.storage_error(error, producer_id) from error
     for at, header in run:
         _note(log, segment, header, data[at : at + header.size_bytes] if header.is_control else None)

@@ -40,6 +40,7 @@ class ClusterInjector:
         self._lost_up_to: dict[int, int] = {}  # node -> broker epochs up to here lost bytes
         self._busy: set[int] = set()  # nodes that are down or on their way
         self._failed_syncs: set[int] = set()  # nodes whose machine is about to start again for it
+        self._stopping: set[int] = set()  # cleanly: they leave the in-sync replicas as soon as a controller hears of it
         self._well_from_ms: dict[
             int, int
         ] = {}  # when a node that was cut off or stood still is sure to have a session again
@@ -121,6 +122,7 @@ class ClusterInjector:
             return
         self._world.note(f"fault: clean restart of {node.node_id}")
         self._busy.add(node.node_id)
+        self._stopping.add(node.node_id)
         node.stop_cleanly(lambda: self._down(node))
 
     def _down(self, node: "ClusterNode") -> None:
@@ -131,6 +133,7 @@ class ClusterInjector:
     def _come_up(self, node: "ClusterNode") -> None:
         self._world.note(f"node {node.node_id} starts")
         self._busy.discard(node.node_id)
+        self._stopping.discard(node.node_id)
         is_full = node.disk.faults.free_bytes < UNLIMITED // 2
         if not node.start():
             if is_full:
@@ -180,10 +183,11 @@ class ClusterInjector:
         return bool(others) and all(not self.is_tainted(member) and self._runs_since(member) for member in others)
 
     def _runs_since(self, member: Member) -> bool:
-        """The process that became in sync under this epoch, or one that came after it cleanly, runs still."""
+        """The process that became in sync under this epoch, or one that came after it cleanly, runs still, and goes on."""
         registered = self._world.state.registration(member.node_id)
         return (
             self._world.node(member.node_id).is_up
+            and member.node_id not in self._stopping
             and self._world.clock.monotonic_ms() >= self._well_from_ms.get(member.node_id, 0)
             and registered is not None
             and member.epoch in registered
@@ -316,12 +320,14 @@ class ClusterInjector:
         history.sent(value)
         history.gaps.append((log.log_end_offset, offset))
         self._world.note(f"fault: {partition.log.partition} goes on from {log.log_end_offset} at {offset}")
-        now_ms = node.clock.now_ms()
+        now_ms, end_offset = node.clock.now_ms(), log.log_end_offset
         try:
             cross_gap(log, offset, now_ms)
             partition.append(memoryview(build_batch([Record(0, now_ms, None, value)])), now_ms)
         except (OSError, KafkaError) as problem:
             self._world.note(f"and there is no room for it: {problem}")
+            if log.failed is None:  # as a follower does, who comes to a gap with the batch behind it
+                log.truncate_to(end_offset)
 
     # The network
 
