@@ -6,7 +6,7 @@ A connector's file is a properties file, a JSON object of properties, or what `P
 import asyncio
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from headwater.connect.errors import ConnectError
 from headwater.connect.plugins import Catalog
 from headwater.connect.rest.door import connect_door
 from headwater.connect.rest.security import security_of
+from headwater.connect.runtime.config_checks import ConfigChecks
 from headwater.connect.runtime.herder import TARGETS, Herder
 from headwater.connect.runtime.offsets import FileOffsetStore
 from headwater.connect.runtime.task import State
@@ -98,8 +99,11 @@ class StandaloneService:
         store = await asyncio.to_thread(FileOffsetStore, self._config["offset.storage.file.filename"])
         if self._config.unknown:
             logger.warning("event=unknown-properties names=%s", ",".join(self._config.unknown)[:2000])
-        await _reach_brokers(client)
         worker = Worker(self._config, store, self._catalog)
+        checks = ConfigChecks(worker)
+        for file in self._connectors:  # a wrong config is told at once, brokers or not
+            await _told_of(file, checks.check, {**file.config, "name": file.name})
+        await _reach_brokers(client)
         if wants_slots(self._config, in_group=False):
             open_slots(worker, offset_answers(store), run_slot)
         self.herder = Herder(worker)
@@ -111,10 +115,7 @@ class StandaloneService:
         host = self._config["rest.advertised.host.name"] or places[0].host or "127.0.0.1"
         worker.worker_id = f"{host}:{self._config['rest.advertised.port'] or shown[0].rpartition(':')[2]}"
         for file in self._connectors:
-            try:
-                await asyncio.to_thread(self.herder.create, file.name, file.config, file.target)
-            except ConnectError as error:
-                raise UserError(f"The connector {file.name!r} cannot be started", str(error)) from None
+            await _told_of(file, self.herder.create, file.name, file.config, file.target)
         names = ",".join(each.name for each in self._connectors)
         return f"ready connect listeners={','.join(shown)} connectors={names}"
 
@@ -129,6 +130,13 @@ class StandaloneService:
             await asyncio.to_thread(self.herder.close)
         if self._security is not None:
             await self._security.close()
+
+
+async def _told_of(file: ConnectorFile, act: Callable[..., object], *arguments: object) -> None:
+    try:
+        await asyncio.to_thread(act, *arguments)
+    except ConnectError as error:
+        raise UserError(f"The connector {file.name!r} cannot be started", str(error)) from None
 
 
 async def _reach_brokers(client: Mapping[str, str]) -> None:
