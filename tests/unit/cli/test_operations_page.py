@@ -55,8 +55,8 @@ def test_scripts_and_their_options_exist(line: str) -> None:
 
 
 def test_metrics_of_the_page_exist() -> None:
-    server = ROOT / "src" / "headwater" / "server"
-    source = "".join((server / name).read_text() for name in ("exposition.py", "exposition_security.py"))
+    where = ("server/exposition.py", "server/exposition_security.py", "connect/metrics/names.py")
+    source = "".join((ROOT / "src" / "headwater" / name).read_text() for name in where)
     named = set(re.findall(r"`((?:headwater|kafka_server)_\w+)`", PAGE))
     assert named
     assert {name for name in named if not re.search(rf'["\s]{name}["\s{{]', source)} == set()
