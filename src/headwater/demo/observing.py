@@ -5,6 +5,7 @@ application, the files and SQLite.
 import contextlib
 import sqlite3
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -86,7 +87,7 @@ class Observer:
             return None
         if not committed:
             return None
-        return sum(end - (committed[each].offset if each in committed else 0) for each, end in ends.items())
+        return lag_of(ends, {each: position.offset for each, position in committed.items()})
 
     def _ends(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         found = self._admin.list_offsets(dict.fromkeys(partitions, _LATEST))
@@ -111,3 +112,8 @@ class Observer:
             except sqlite3.OperationalError:  # the table is not made yet
                 return "", []
         return (str(window).split(".")[0], [Section(*row) for row in rows]) if window else ("", [])
+
+
+def lag_of(ends: Mapping[TopicPartition, int], committed: Mapping[TopicPartition, int]) -> int:
+    """The ends were asked for first: a group may have committed further meanwhile."""
+    return sum(max(0, end - committed.get(each, 0)) for each, end in ends.items())
