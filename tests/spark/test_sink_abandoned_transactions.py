@@ -12,6 +12,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from headwater.client.admin import Admin
+from headwater.spark.abandoned_transactions import sink_of
 from headwater.testing import Broker
 
 PATIENCE_S = 300
@@ -79,3 +80,19 @@ def test_what_a_query_has_left_open_is_aborted(
             query.stop()
         wait_for(lambda: opened() == 0, f"{opened()} transactions are open still")
     let_fail.touch()
+
+
+@pytest.mark.parametrize("sink", ["foreachBatch", "memory", "noop"])
+def test_queries_with_other_sinks_are_told_nothing_of_transactions(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], sink: str
+) -> None:
+    """Each query of Connect said that what it had left open was not looked for: the name of its sink raised."""
+    writing = spark.readStream.format("rate").load().writeStream.option("checkpointLocation", str(tmp_path))
+    if sink == "foreachBatch":
+        writing = writing.foreachBatch(lambda _batch, _number: None)
+    else:
+        writing = writing.format(sink).queryName("rates")
+    query = writing.start()  # the listener is called within it
+    assert sink_of(spark, str(query.id)) is None
+    query.stop()
+    assert "headwater sink" not in capsys.readouterr().err

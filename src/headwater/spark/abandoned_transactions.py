@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _FORMAT: Final = "headwater"
+_WRITABLE: Final = "org.apache.spark.sql.connector.catalog.SupportsWrite"
 _LOOKS_AFTER_S: Final = (0.0, 5.0)  # Spark gives a task that it kills two seconds
 _EXIT_PATIENCE_S: Final = 10.0
 _REPLACED: Final = ("PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", Superseded("").what)
@@ -131,9 +132,15 @@ def sink_of(spark: "SparkSession", query: str) -> Sink | None:
     """Its options stand in the plan, which is there from the first batch on. PySpark has no name for either."""
     started: Any = spark.streams.get(query)
     execution = None if started is None else started._jsq.streamingQuery()
-    if execution is None or execution.sink().name() != _FORMAT:
+    if execution is None or not _is_headwater(spark, execution.sink()):
         return None
     return lambda: _options(execution)
+
+
+def _is_headwater(spark: "SparkSession", sink: Any) -> bool:
+    """Spark's older sinks, that of `foreachBatch` among them, have a name that must not be asked for: it raises."""
+    jvm: Any = spark.sparkContext._jvm
+    return bool(jvm.py4j.reflection.TypeUtil.isInstanceOf(_WRITABLE, sink)) and sink.name() == _FORMAT
 
 
 def _options(execution: Any) -> SinkOptions | None:
