@@ -74,3 +74,30 @@ CREATE STREAM t WITH (timestamp='at') AS SELECT * FROM s;"""
 )  # fmt: skip
 def test_rows_without_a_time_are_told(statement: str, value: str, told: str) -> None:
     assert _told(statement, value) == ([("timestamp", told)] if told else [])
+
+
+_THROW = {"ksql.timestamp.throw.on.invalid": "TRUE"}
+_NUMBER = """CREATE STREAM s (id INT KEY, at BIGINT) WITH (kafka_topic='in', value_format='JSON', timestamp='at');
+CREATE STREAM t AS SELECT * FROM s;"""
+
+
+@pytest.mark.parametrize(
+    ("statement", "value"), [(_TEXT, {"AT": "x"}), (_TEXT, {"AT": None}), (_NUMBER, {"AT": None}), (_NUMBER, {})]
+)
+def test_a_row_of_a_source_without_a_time_ends_the_query_where_that_is_set(statement: str, value: Any) -> None:
+    rows = [{"topic": "in", "key": 1, "value": value, "timestamp": 0}]
+    assert run(statement, rows) == []
+    with pytest.raises(SqlError, match="^in-0@0 ends the query: its TIMESTAMP column AT says no time: "):
+        run(statement, rows, _THROW)
+
+
+@pytest.mark.parametrize("statement", [_NUMBER, _SINK])
+def test_a_time_before_1970_and_a_result_without_one_are_left_out_all_the_same(statement: str) -> None:
+    at = [-5] if statement is _NUMBER else [-5, None]
+    rows = [{"topic": "in", "key": 1, "value": {"AT": each}, "timestamp": 0} for each in at]
+    assert run(statement, rows, _THROW) == []
+
+
+def test_what_is_neither_true_nor_false_is_refused() -> None:
+    with pytest.raises(SqlError, match="ksql.timestamp.throw.on.invalid cannot be 'perhaps'"):
+        run(_TEXT, [], {"ksql.timestamp.throw.on.invalid": "perhaps"})

@@ -41,16 +41,25 @@ class QueryBuilder:
     """Builds one query into one application. Nothing outside is changed."""
 
     def __init__(
-        self, app: App, catalog: Catalog, errors: Errors, *, reset: str | None = None, transient: bool = False
+        self,
+        app: App,
+        catalog: Catalog,
+        errors: Errors,
+        *,
+        reset: str | None = None,
+        transient: bool = False,
+        throws: bool = False,
     ) -> None:
         """`reset`: where streams are read from at first; tables are always read from their beginning. `transient`: the
-        rows go to whoever asked, so all columns are in the row, and the key need not be selected.
+        rows go to whoever asked, so all columns are in the row, and the key need not be selected. `throws`: a row of a
+        source without a time ends the query.
         """
         self._app = app
         self._catalog = catalog
         self._errors = errors
         self._reset = reset
         self._transient = transient
+        self._throws = throws
         self._plain = False  # the query asks for no pseudo column
         self.together: list[frozenset[str]] = []  # topics that a join needs equally partitioned
 
@@ -90,7 +99,9 @@ class QueryBuilder:
             found = self._catalog.find(source.name, source.position)
             if found.kind is SourceKind.TABLE and found.window is not None and not self._transient:
                 raise SqlError("KSQL does not support persistent queries on windowed tables.", position=source.position)
-            return reading.read_source(self._app, found, source.alias, self._errors, self._reset, plain=self._plain)
+            return reading.read_source(
+                self._app, found, source.alias, self._errors, self._reset, plain=self._plain, throws=self._throws
+            )
         left, right = self._source(source.left), self._source(source.right)
         taken = [alias for alias, _ in left.sources]
         for alias, _ in right.sources:

@@ -4,14 +4,15 @@ columns.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from headwater.sql import values
 from headwater.sql.formats.internal import ROWS
 from headwater.sql.formats.library import format_named, with_registry
 from headwater.sql.formats.port import RowSerde
 from headwater.sql.functions.java_dates import parse_moment
+from headwater.sql.language.errors import SqlError
 from headwater.sql.language.tree import Role, SourceKind
 from headwater.sql.language.types import Base
 from headwater.sql.plan.catalog import SourceInfo
@@ -24,6 +25,9 @@ from headwater.streams.model.record import InputRecord, Record
 
 if TYPE_CHECKING:
     from headwater.streams.dsl.app import App
+
+
+THROW_ON_INVALID: Final = "ksql.timestamp.throw.on.invalid"
 
 
 class NoKey:
@@ -68,10 +72,19 @@ def asks_registry(source: SourceInfo) -> bool:
 
 
 def read_source(
-    app: App, source: SourceInfo, alias: str, errors: Errors, reset: str | None = None, *, plain: bool = False
+    app: App,
+    source: SourceInfo,
+    alias: str,
+    errors: Errors,
+    reset: str | None = None,
+    *,
+    plain: bool = False,
+    throws: bool = False,
 ) -> Relation:
-    """`plain`: nobody asks for pseudo columns, so they are NULL; then records go through the query a run at a time."""
-    extract = timestamp_extractor(source, errors)
+    """`plain`: nobody asks for pseudo columns, so they are NULL; then records go through the query a run at a time.
+    `throws`: see `timestamp_of`.
+    """
+    extract = timestamp_extractor(source, errors, throws=throws)
     key, value = key_serde(source), value_serde(source)
     start = reset if source.kind is SourceKind.STREAM else "earliest"
     node: Any = app.stream(source.topic, key=key, value=value, timestamp=extract, reset=start)
@@ -152,12 +165,22 @@ def _header(role: Role, name: str | None, headers: Any) -> Any:
     return next((value for key, value in reversed(list(headers)) if key == name), None)
 
 
-def timestamp_extractor(source: SourceInfo, errors: Errors) -> Callable[[Record, InputRecord, int], int] | None:
+def throws_on_invalid(settings: Mapping[str, str]) -> bool:
+    """Whether a row whose TIMESTAMP column says no time ends a query, instead of being left out. Raises SqlError."""
+    given = settings.get(THROW_ON_INVALID, "false")
+    if given.strip().lower() not in ("true", "false"):
+        raise SqlError(f"{THROW_ON_INVALID} cannot be '{given}'.", hint="It is 'true' or 'false'.")
+    return given.strip().lower() == "true"
+
+
+def timestamp_extractor(
+    source: SourceInfo, errors: Errors, *, throws: bool = False
+) -> Callable[[Record, InputRecord, int], int] | None:
     """The time of a record out of its TIMESTAMP column; a record without a usable one is left out, and told."""
     name = source.timestamp_column
     if name is None:
         return None
-    time_of = timestamp_of(source, errors)
+    time_of = timestamp_of(source, errors, throws=throws)
     keys = [each.name for each in source.key_columns]
     fields = [each.name for each in source.value_columns]
 
@@ -170,9 +193,10 @@ def timestamp_extractor(source: SourceInfo, errors: Errors) -> Callable[[Record,
     return extract
 
 
-def timestamp_of(source: SourceInfo, errors: Errors) -> Callable[[Any, str], int]:
+def timestamp_of(source: SourceInfo, errors: Errors, *, throws: bool = False) -> Callable[[Any, str], int]:
     """Milliseconds out of a value of the TIMESTAMP column; -1 is no time, and `errors` are told why. The second argument
-    says which row it is.
+    says which row it is. `throws`: NULL, and text that is no time, are an SqlError, which ends the query; a time before
+    1970 is left out all the same, as Kafka Streams does.
     """
     read, name = _read_timestamp(source), source.timestamp_column
 
@@ -181,11 +205,14 @@ def timestamp_of(source: SourceInfo, errors: Errors) -> Callable[[Any, str], int
             time = read(value)
             if time >= 0:
                 return time
-            why = "it is NULL" if value is None else f"{value} is before 1970"
+            why, ends = ("it is NULL", throws) if value is None else (f"{value} is before 1970", False)
         except (EvaluationError, OverflowError) as error:
-            why = str(error)
-        told = EvaluationError(f"{row} is left out: its TIMESTAMP column {name} says no time: {why}")
+            why, ends = str(error), throws
+        done = "ends the query" if ends else "is left out"
+        told = SqlError(f"{row} {done}: its TIMESTAMP column {name} says no time: {why}")
         errors.note("timestamp", told)
+        if ends:
+            raise told
         return -1
 
     return time_of

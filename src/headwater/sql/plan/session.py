@@ -22,7 +22,7 @@ from headwater.sql.language import tree, types
 from headwater.sql.language.errors import DeclinedError, SqlError
 from headwater.sql.language.parser import parse, split, substitute
 from headwater.sql.language.tree import SourceKind
-from headwater.sql.plan import inference, properties, queries
+from headwater.sql.plan import inference, properties, queries, reading
 from headwater.sql.plan.catalog import Catalog, Column, SourceInfo
 from headwater.sql.plan.relations import Errors
 from headwater.sql.plan.sources import check_writable, source_of
@@ -286,6 +286,10 @@ class Session:
             raise SqlError(f"{OFFSET_RESET} cannot be '{given}'.", hint="It is 'earliest' or 'latest'.")
         return given
 
+    def _builder(self, app: App, errors: Errors) -> queries.QueryBuilder:
+        throws = reading.throws_on_invalid(self.settings)
+        return queries.QueryBuilder(app, self.catalog, errors, reset=self._reset(), throws=throws)
+
     def _app(self, query_id: str) -> App:
         # Rows that cannot be decoded are left out, as ksqlDB does; all else that fails, fails the query.
         from headwater.streams.dsl.app import App  # a server without queries does without
@@ -312,7 +316,7 @@ class Session:
         if replaced is not None:
             query_id = replaced.id  # it goes on where the one before it was
         app, errors = self._app(query_id), Errors(query_id=query_id, listener=self.listener)
-        builder = queries.QueryBuilder(app, self.catalog, errors, reset=self._reset())
+        builder = self._builder(app, errors)
         result = builder.build(statement.query, statement.name, with_)
         sink = queries.sink_of(statement, result, with_, statement.query, query_id, wraps=self._wraps())
         sink = inference.placed(sink, self.schemas)
@@ -355,7 +359,7 @@ class Session:
         self.next_query_number += 1
         app, errors = self._app(query_id), Errors(query_id=query_id, listener=self.listener)
         check_writable(target.topic)
-        builder = queries.QueryBuilder(app, self.catalog, errors, reset=self._reset())
+        builder = self._builder(app, errors)
         result = builder.build(statement.query, target.name, with_)
         if result.relation.kind is not target.kind:
             raise SqlError(

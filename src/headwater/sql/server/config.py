@@ -14,6 +14,13 @@ from headwater.web.listeners import HttpListener, http_listeners
 
 DEFAULT_PORT: Final = 8088
 LAG_MAX: Final = "ksql.query.pull.max.allowed.offset.lag"
+# What a user may set for a statement or a query; a server that is given one has it for all statements that do not.
+_SETTABLE: Final = """
+    auto.offset.reset ksql.functions._global_.limit ksql.functions.collect_list.limit ksql.functions.collect_set.limit
+    ksql.output.topic.name.prefix ksql.persistence.default.format.key ksql.persistence.default.format.value
+    ksql.persistence.wrap.single.values ksql.query.pull.max.allowed.offset.lag ksql.timestamp.throw.on.invalid
+"""
+SETTABLE: Final = frozenset(_SETTABLE.split())
 _S, _I, _L, _P = ConfigType.STRING, ConfigType.INT, ConfigType.LIST, ConfigType.PASSWORD
 
 TABLE: Final = {
@@ -171,6 +178,7 @@ class SqlServerConfig:
                 or _of_client(name)
                 or name in _OF_REGISTRY
                 or name.startswith(_SPARK_PREFIX)
+                or bare(name) in SETTABLE
             ),
         )
         listeners = http_listeners(values["listeners"], DEFAULT_PORT)
@@ -187,6 +195,11 @@ class SqlServerConfig:
         return {
             name: text for name, text in self.given.items() if name.startswith(_SPARK_PREFIX) and name != "spark.master"
         }
+
+    @property
+    def of_statements(self) -> dict[str, str]:
+        """What holds for statements that do not set it themselves."""
+        return {bare(name): text for name, text in self.given.items() if bare(name) in SETTABLE and name not in TABLE}
 
     def text(self, name: str) -> str:
         return str(self.values[name])
@@ -245,6 +258,11 @@ class SqlServerConfig:
     @property
     def states_topic(self) -> str:
         return f"_confluent-ksql-{self.service_id}_query_states"
+
+
+def bare(name: str) -> str:
+    """The name without what ksqlDB's clients put before those of Kafka Streams."""
+    return name.removeprefix(_CLIENT_PREFIX)
 
 
 def _of_client(name: str) -> bool:

@@ -20,7 +20,8 @@ from headwater.sql.language.tree import SourceKind
 from headwater.sql.plan.session import Insertion, PersistentQuery, Session
 from headwater.sql.plan.troubles import Listener
 from headwater.sql.server.command_log import Command
-from headwater.sql.server.settable import bare, check_system
+from headwater.sql.server.config import bare
+from headwater.sql.server.settable import check_system
 
 OUTCOMES_KEPT: Final = 10_000
 
@@ -60,7 +61,9 @@ class Engine:
         schemas: Schemas | None = None,
         functions_allowed: Policy | None = None,
         listener: Listener | None = None,
+        defaults: Mapping[str, str] | None = None,
     ) -> None:
+        """`defaults`: properties of statements that neither ALTER SYSTEM nor they themselves set, on this server."""
         self.session = Session(
             service_id=service_id,
             brokers=brokers,
@@ -69,8 +72,20 @@ class Engine:
             listener=listener,
         )
         self.system: dict[str, str] = {}  # of ALTER SYSTEM: for every statement that does not set them itself
+        self._defaults = dict(defaults or {})
         self.applied = 0  # how far in the log
         self.outcomes: OrderedDict[int, Outcome] = OrderedDict()
+
+    @property
+    def of_system(self) -> dict[str, str]:
+        """What holds here for a statement that sets nothing."""
+        return {**self._defaults, **self.system}
+
+    def for_log(self, properties: Mapping[str, str]) -> dict[str, str]:
+        """The properties with which a statement goes into the log: with what this server's config says, which others
+        need not know. What ALTER SYSTEM says is in the log already.
+        """
+        return {**{name: each for name, each in self._defaults.items() if name not in self.system}, **properties}
 
     def check(self, statement: tree.Statement, properties: Mapping[str, str]) -> PersistentQuery | Insertion | None:
         """What a statement would do. Raises SqlError; nothing is changed here. May ask the schema registry, so it is
@@ -79,7 +94,7 @@ class Engine:
         if isinstance(statement, tree.AlterSystem):
             check_system(statement.name, statement.value)
         trial = self.session.copy()
-        trial.settings = {**self.system, **properties}
+        trial.settings = {**self.of_system, **properties}
         return trial.execute(statement)
 
     def completed(self, statement: tree.Statement, properties: Mapping[str, str]) -> tree.Statement:
@@ -87,7 +102,7 @@ class Engine:
         if not isinstance(statement, tree.CreateSource):
             return statement
         trial = self.session.copy()
-        trial.settings = {**self.system, **properties}
+        trial.settings = {**self.of_system, **properties}
         return trial.completed(statement)
 
     def apply(self, offset: int, data: bytes) -> Outcome:

@@ -26,7 +26,7 @@ from headwater.sql.plan.session import Insertion, PersistentQuery
 from headwater.sql.plan.sources import is_internal
 from headwater.sql.server import answers, push, rights
 from headwater.sql.server.command_log import Command, CommandLog, create_topic
-from headwater.sql.server.config import SqlServerConfig
+from headwater.sql.server.config import SqlServerConfig, bare
 from headwater.sql.server.engine import LOGGED, Engine
 from headwater.sql.server.inquiries import Asked, Inquiries
 from headwater.sql.server.leading import Leading
@@ -45,7 +45,7 @@ from headwater.sql.server.query_states import (
 from headwater.sql.server.row_queries import RowQueries
 from headwater.sql.server.runner import QueryRunner
 from headwater.sql.server.schemas import RegistrySchemas, schemas_of
-from headwater.sql.server.settable import bare, check_settable
+from headwater.sql.server.settable import check_settable, defaults_of
 from headwater.streams.engine.failures import ClusterFailure
 from headwater.web.callers import EVERYBODY, Caller, cluster
 from headwater.web.rights import require
@@ -65,12 +65,14 @@ class SqlNode:
             tuple(config.values["ksql.functions.python.modules"]),
         )
         self._processing_log = ProcessingLog(LogSettings.of(config))
-        self.engine = Engine(config.service_id, config.brokers, self._schemas, allowed, self._processing_log.put)
+        self.engine = Engine(
+            config.service_id, config.brokers, self._schemas, allowed, self._processing_log.put, defaults_of(config)
+        )
         self._reporter = Reporter(config, self._reports_now, self._outdated_reports)
         self._reports = Reports(config)
         self.runner = QueryRunner(config, on_change=self._reporter.notice)
         self._log = CommandLog(config.client, config.command_topic, config.number("ksql.internal.topic.replicas"))
-        self.row_queries = RowQueries(config, lambda: self.engine.session, lambda: self.engine.system)
+        self.row_queries = RowQueries(config, lambda: self.engine.session, lambda: self.engine.of_system)
         self._leading = Leading(
             config.client, f"_confluent-ksql-{config.service_id}servers", config.command_topic, self._lead
         )
@@ -357,7 +359,7 @@ class SqlNode:
         await rights.require_now(caller, statement, lambda: self.engine.session)
         sources = self.engine.session.catalog.sources
         dropped = sources.get(statement.name) if isinstance(statement, tree.Drop) else None
-        await require(caller, *rights.of_default_formats(statement, {**self.engine.system, **settings}))
+        await require(caller, *rights.of_default_formats(statement, {**self.engine.of_system, **settings}))
         completed = await self.asking(self.engine.completed, statement, settings)
         if completed is not statement:
             statement, text = completed, completed.text
@@ -366,7 +368,7 @@ class SqlNode:
         told = rights.telling(statement, session)
         await require(caller, *rights.of_outcome(statement, done, session), told=told)
         await self._make_topics(statement, done, settings)
-        offset = await self._log.append(Command(text, settings))
+        offset = await self._log.append(Command(text, self.engine.for_log(settings)))
         await self._applied(offset + 1)
         outcome = self.engine.outcomes[offset]
         if outcome.error is not None:
@@ -403,7 +405,7 @@ class SqlNode:
         assert self._admin is not None
         if isinstance(statement, tree.CreateSource):
             trial = self.engine.session.copy()
-            trial.settings, trial.checks_schemas = {**self.engine.system, **settings}, False
+            trial.settings, trial.checks_schemas = {**self.engine.of_system, **settings}, False
             trial.execute(statement)
             source = trial.catalog.sources[statement.name]
             count = await self.partitions(source.topic)

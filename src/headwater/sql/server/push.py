@@ -18,7 +18,7 @@ from headwater.client import AsyncConsumer
 from headwater.sql.language import tree
 from headwater.sql.language.errors import SqlError
 from headwater.sql.language.tree import SourceKind
-from headwater.sql.plan import properties, queries
+from headwater.sql.plan import properties, queries, reading
 from headwater.sql.plan.catalog import Catalog, Column
 from headwater.sql.plan.relations import Errors
 from headwater.streams.engine.failures import ErrorPolicy
@@ -45,13 +45,14 @@ class Plan:
     limit: int | None
 
 
-def plan(query: tree.Query, catalog: Catalog, brokers: str) -> Plan:
+def plan(query: tree.Query, catalog: Catalog, brokers: str, settings: Mapping[str, str]) -> Plan:
     """Raises SqlError."""
     query_id = f"transient_{next(_numbers)}"
     from headwater.streams.dsl.app import App  # a server without queries does without
 
     app = App(query_id, brokers=brokers, on_error=ErrorPolicy(deserialization="skip"))
-    builder = queries.QueryBuilder(app, catalog, Errors(), transient=True)
+    throws = reading.throws_on_invalid(settings)
+    builder = queries.QueryBuilder(app, catalog, Errors(), transient=True, throws=throws)
     result = builder.build(query, "the result", properties.read({}, sink=True))
     rows: list[list[Any]] = []
     node: Any = result.relation.node

@@ -117,7 +117,7 @@ class RowQueries:
         source = session.catalog.find(query.source.name, query.source.position)
         with scope.using(session.catalog.functions, properties):
             if source.kind is SourceKind.STREAM:
-                planned = push.plan(query, session.catalog.copy(), self._config.brokers)
+                planned = push.plan(query, session.catalog.copy(), self._config.brokers, properties)
                 made = push.PushQuery(planned, self._config.client, properties, to_end=True)
                 return None, made.columns, made.rows()
             answer = pull.plan(query, source, query.source.alias)
@@ -156,7 +156,7 @@ class RowQueries:
             )
         catalog = self._session().catalog
         with scope.using(catalog.functions, properties):
-            planned = push.plan(query, catalog.copy(), self._config.brokers)
+            planned = push.plan(query, catalog.copy(), self._config.brokers, properties)
         made = push.PushQuery(planned, self._config.client, properties)
         made.owner, made.statement = caller.name, text
         self._register(made)
@@ -222,7 +222,7 @@ class RowQueries:
             return analytics.relation_of(source, await self._views.rows(source))
         (statement,) = parse(f"SELECT * FROM `{source.name.replace('`', '``')}`;")
         assert isinstance(statement, tree.Select)
-        planned = push.plan(statement.query, self._session().catalog.copy(), self._config.brokers)
+        planned = push.plan(statement.query, self._session().catalog.copy(), self._config.brokers, properties)
         made = push.PushQuery(planned, self._config.client, properties, to_end=True)
         rows: list[list[Any]] = []
         size = 0

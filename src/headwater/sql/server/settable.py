@@ -14,16 +14,10 @@ from headwater.client.consumer.consumer_settings import CONSUMER
 from headwater.client.settings.producer import PRODUCER
 from headwater.sql.formats.library import format_named
 from headwater.sql.language.errors import SqlError
+from headwater.sql.plan.reading import THROW_ON_INVALID
 from headwater.sql.plan.session import KEY_FORMAT, OFFSET_RESET, TOPIC_PREFIX, VALUE_FORMAT, WRAP_SINGLE
-from headwater.sql.server.config import LAG_MAX, TABLE, SqlServerConfig
+from headwater.sql.server.config import LAG_MAX, SETTABLE, TABLE, SqlServerConfig, bare
 
-# What a user may set for a statement or a query.
-_SETTABLE: Final = """
-    auto.offset.reset ksql.functions._global_.limit ksql.functions.collect_list.limit ksql.functions.collect_set.limit
-    ksql.output.topic.name.prefix ksql.persistence.default.format.key ksql.persistence.default.format.value
-    ksql.persistence.wrap.single.values ksql.query.pull.max.allowed.offset.lag
-"""
-SETTABLE: Final = frozenset(_SETTABLE.split())
 # Names of Kafka Streams and of ksqlDB that scripts set, and that change nothing here.
 _WITHOUT_EFFECT: Final = """
     acceptable.recovery.lag buffered.records.per.partition cache.max.bytes.buffering commit.interval.ms
@@ -37,25 +31,22 @@ _WITHOUT_EFFECT: Final = """
     ksql.query.pull.enable.standby.reads ksql.query.pull.max.qps
     ksql.query.pull.stream.enabled ksql.query.pull.table.scan.enabled ksql.query.push.v2.enabled
     ksql.query.push.v2.continuation.tokens.enabled ksql.query.push.v2.registry.installed
-    ksql.suppress.buffer.size.bytes ksql.suppress.enabled ksql.timestamp.throw.on.invalid
+    ksql.suppress.buffer.size.bytes ksql.suppress.enabled
     ksql.variable.substitution.enable ksql.windowed.session.key.legacy
 """
+_TRUTH: Final = (re.compile("true|false", re.IGNORECASE), "'true' or 'false'")
 _LIMIT: Final = (re.compile(r"-?[0-9]{1,9}"), "a whole number")
 # What ALTER SYSTEM may set, but for formats: which values, and how to say it.
 _VALUES: Final = {
     OFFSET_RESET: (re.compile("earliest|latest"), "'earliest' or 'latest'"),
     TOPIC_PREFIX: (re.compile(r"[A-Za-z0-9._-]{0,100}"), "up to 100 letters, digits, '.', '_' and '-'"),
-    WRAP_SINGLE: (re.compile("true|false", re.IGNORECASE), "'true' or 'false'"),
+    WRAP_SINGLE: _TRUTH,
+    THROW_ON_INVALID: _TRUTH,
     LAG_MAX: (re.compile("[0-9]{1,19}"), "a number of offsets"),
     **{name: _LIMIT for name in SETTABLE if name.startswith("ksql.functions.")},
 }
 _STREAMS: Final = frozenset(_WITHOUT_EFFECT.split())
 _PREFIXES: Final = ("ksql.streams.", "main.consumer.", "restore.consumer.", "consumer.", "producer.", "admin.")
-
-
-def bare(name: str) -> str:
-    """The name without what ksqlDB's clients put before those of Kafka Streams."""
-    return name.removeprefix("ksql.streams.")
 
 
 def check_settable(name: str) -> None:
@@ -82,6 +73,17 @@ def check_system(name: str, value: str) -> None:
     if plain not in SETTABLE:
         known = ", ".join(sorted(SETTABLE))
         raise SqlError(f"ALTER SYSTEM cannot set '{name}'.", why=f"It sets one of: {known}")
+    _check_value(plain, value)
+
+
+def defaults_of(config: SqlServerConfig) -> dict[str, str]:
+    """What the server's properties say for all statements that do not set it themselves. Raises SqlError."""
+    for name, value in config.of_statements.items():
+        _check_value(name, value)
+    return config.of_statements
+
+
+def _check_value(plain: str, value: str) -> None:
     if plain in (KEY_FORMAT, VALUE_FORMAT):
         format_named(value)
         return
@@ -99,7 +101,8 @@ def properties(config: SqlServerConfig, system: Mapping[str, str], settings: Map
             level = "SERVER" if name in config.given else ""
             rows[name] = _row(name, None if given is None else str(given), level)
     for name in SETTABLE - rows.keys():
-        rows[name] = _row(name, None, "")
+        given = config.of_statements.get(name)
+        rows[name] = _row(name, given, "" if given is None else "SERVER")
     for level, values in (("SYSTEM", system), ("SESSION", settings)):
         for name, value in values.items():
             rows[name] = _row(name, value, level)

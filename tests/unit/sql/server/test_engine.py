@@ -120,3 +120,14 @@ def test_alter_system_sets_only_what_has_an_effect() -> None:
     (statement,) = parse("ALTER SYSTEM 'bootstrap.servers'='elsewhere:9092';")
     with pytest.raises(SqlError, match="ALTER SYSTEM cannot set"):
         _engine().check(statement, {})
+
+
+def test_what_the_config_says_goes_into_the_log_with_a_statement_unless_it_is_set_elsewhere() -> None:
+    defaults = {"auto.offset.reset": "earliest", "ksql.persistence.default.format.value": "AVRO"}
+    engine = Engine("default_", "nowhere:1", defaults=defaults)
+    engine.apply(0, Command("ALTER SYSTEM 'ksql.persistence.default.format.value'='JSON';").encode())
+    assert engine.of_system == {"auto.offset.reset": "earliest", "ksql.persistence.default.format.value": "JSON"}
+    assert engine.for_log({}) == {"auto.offset.reset": "earliest"}
+    assert engine.for_log({"auto.offset.reset": "latest"}) == {"auto.offset.reset": "latest"}
+    text = "CREATE STREAM s (id INT KEY, v INT) WITH (kafka_topic='in');"
+    assert engine.apply(1, Command(text, engine.for_log({})).encode()).error is None

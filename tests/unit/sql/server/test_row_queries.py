@@ -19,7 +19,7 @@ def test_no_rows_are_waited_for_where_none_are_wanted(to_end: bool) -> None:
     session.run("CREATE STREAM s (n INT) WITH (kafka_topic='s', value_format='JSON', partitions=1);")
     (statement,) = session.parse("SELECT * FROM s EMIT CHANGES LIMIT 0;")
     assert isinstance(statement, tree.Select)
-    made = push.PushQuery(push.plan(statement.query, session.catalog, "localhost:1"), {}, {}, to_end=to_end)
+    made = push.PushQuery(push.plan(statement.query, session.catalog, "localhost:1", {}), {}, {}, to_end=to_end)
 
     async def all_rows() -> list[Any]:
         return [row async for row in made.rows()]

@@ -4,7 +4,7 @@ import pytest
 
 from headwater.sql.language.errors import SqlError
 from headwater.sql.server.config import SqlServerConfig
-from headwater.sql.server.settable import check_settable, properties
+from headwater.sql.server.settable import check_settable, defaults_of, properties
 
 
 @pytest.mark.parametrize(
@@ -42,3 +42,23 @@ def test_the_session_counts_before_the_system_and_that_before_the_server() -> No
     assert "ksql.schema.registry.basic.auth.user.info" not in shown  # a password
     rows = properties(config, {"auto.offset.reset": "latest"}, {"auto.offset.reset": "earliest"})
     assert ("auto.offset.reset", "earliest") in [(each["name"], each["value"]) for each in rows]
+
+
+def test_a_server_may_be_given_what_statements_set() -> None:
+    given = {
+        "ksql.streams.auto.offset.reset": "earliest",
+        "ksql.persistence.default.format.value": "JSON",
+        "ksql.timestamp.throw.on.invalid": "true",
+    }
+    config, warnings = SqlServerConfig.of(given)
+    assert warnings == []
+    assert defaults_of(config) == {name.removeprefix("ksql.streams."): value for name, value in given.items()}
+    rows = {each["name"]: (each["value"], each["level"]) for each in properties(config, {}, {})}
+    assert rows["auto.offset.reset"] == ("earliest", "SERVER")
+    assert rows["ksql.persistence.default.format.key"] == (None, "")
+
+
+def test_a_server_does_not_start_with_a_value_that_no_statement_may_have() -> None:
+    config, _ = SqlServerConfig.of({"ksql.streams.auto.offset.reset": "middle"})
+    with pytest.raises(SqlError, match="auto.offset.reset cannot be 'middle'"):
+        defaults_of(config)
