@@ -350,16 +350,34 @@ def test_what_a_row_may_cost_is_bounded(text: str) -> None:
         ("i", "99999999999", "Expected type INTEGER for field `I` but got BIGINT(99999999999)"),
         ("i", "1.9", "Expected type INTEGER for field `I` but got DECIMAL(2, 1)(1.9)"),
         ("i", "-2147483649", "Expected type INTEGER for field `I` but got BIGINT(-2147483649)"),
-        ("b", "1e30", "Expected type BIGINT for field `B` but got DOUBLE(1e+30)"),
+        ("b", "1e30", "Expected type BIGINT for field `B` but got DOUBLE(1.0E30)"),
+        ("d", "123.4", "for field `D` but got DECIMAL(4, 1)(123.4). Numeric field overflow"),
+        ("d", "1.234", "got DECIMAL(4, 3)(1.234). Cannot fit decimal '1.234' into DECIMAL(4, 2) without rounding"),
+        ("a", "ARRAY[1, 99999999999]", "got ARRAY<BIGINT>([1, 99999999999]). 99999999999 is no INTEGER"),
+        ("m", "MAP('x' := 1.234)", "got MAP<STRING, DECIMAL(4, 3)>({x=1.234}). Cannot fit decimal"),
+        ("s", "STRUCT(n := 99999999999)", "but got STRUCT<`N` BIGINT>({N=99999999999}). 99999999999 is no INTEGER"),
+        ("s", "STRUCT(deep := ARRAY[STRUCT(at := 'never')])", "Failed to parse date 'never'"),
+        ("s", "STRUCT(other := 1)", "but got STRUCT<`OTHER` INTEGER>"),
+        ("a", "ARRAY['1']", "Expected type ARRAY<INTEGER> for field `A` but got ARRAY<STRING>"),
     ],
 )
 def test_a_number_of_values_that_the_column_cannot_hold_is_refused_and_not_cut(
     column: str, value: str, told: str
 ) -> None:
     session = Session()
-    session.run("CREATE STREAM s (i INT, b BIGINT) WITH (kafka_topic='s', value_format='JSON', partitions=1);")
+    session.run(
+        """CREATE STREAM s (i INT, b BIGINT, d DECIMAL(4, 2), a ARRAY<INT>, m MAP<STRING, DECIMAL(4, 2)>,
+        s STRUCT<n INT, deep ARRAY<STRUCT<at DATE>>>) WITH (kafka_topic='s', value_format='JSON', partitions=1);"""
+    )
     with pytest.raises(SqlError, match=re.escape(told)):
         session.run(f"INSERT INTO s ({column}) VALUES ({value});")
     (row,) = session.run("INSERT INTO s (i, b) VALUES (2147483647, 5e0);")
     assert isinstance(row, Insertion)
-    assert row.value == [2147483647, 5]
+    assert row.value == [2147483647, 5, None, None, None, None]
+    (row,) = session.run(
+        """INSERT INTO s (d, a, m, s) VALUES
+        (1e0, ARRAY[2.0, NULL], MAP('x' := 1), STRUCT(deep := ARRAY[STRUCT(at := '2020-01-02')]));"""
+    )
+    assert isinstance(row, Insertion)
+    struct = {"N": None, "DEEP": [{"AT": date(2020, 1, 2)}]}
+    assert row.value == [None, None, Decimal("1.00"), [2, None], {"x": Decimal("1.00")}, struct]

@@ -15,7 +15,8 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 from headwater.sql import values
-from headwater.sql.expressions.casting import converter
+from headwater.sql.expressions import lossless
+from headwater.sql.expressions.casting import converter, decimal_of
 from headwater.sql.formats.json_columns import Columns, NotTogether
 from headwater.sql.formats.port import Field, FormatOptions, Row, RowError, RowSerde
 from headwater.sql.json_text import dump
@@ -155,10 +156,12 @@ def _no_constant(text: str) -> None:
 _DECODER: Final = json.JSONDecoder(parse_float=_digits, parse_constant=_no_constant)
 
 
-def reading(wanted: Type) -> Convert:
-    """JSON's value as one of `wanted`; never called with None."""
+def reading(wanted: Type, *, exact: bool = False) -> Convert:
+    """JSON's value as one of `wanted`; never called with None. `exact`: a number that it cannot hold is refused, however
+    deep it is; else it wraps, is cut off or rounded, as ksqlDB reads it from topics.
+    """
     if wanted.base in _NUMBERS:
-        return _number(wanted)
+        return _exact_number(wanted) if exact else _number(wanted)
     if wanted.base is Base.STRING:
         return lambda value: value if isinstance(value, str) else dump(value)
     if wanted.base is Base.BOOLEAN:
@@ -166,17 +169,15 @@ def reading(wanted: Type) -> Convert:
     if wanted.base is Base.BYTES:
         return lambda value: base64.b64decode(value, validate=True)
     if isinstance(wanted, ArrayType):
-        item = _optional(reading(wanted.item))
+        item = _optional(reading(wanted.item, exact=exact))
         return lambda value: [item(each) for each in _of(list, value, "array")]
     if isinstance(wanted, MapType):
-        return _map(wanted)
+        return _map(wanted, exact)
     if isinstance(wanted, StructType):
-        return _struct(wanted)
-    return {
-        Base.DATE: lambda value: values.from_days(_whole(value)),
-        Base.TIME: lambda value: values.from_time_millis(_whole(value)),
-        Base.TIMESTAMP: lambda value: values.from_millis(_whole(value)),
-    }[wanted.base]
+        return _struct(wanted, exact)
+    made = {Base.DATE: values.from_days, Base.TIME: values.from_time_millis, Base.TIMESTAMP: values.from_millis}
+    make = made[wanted.base]
+    return lambda value: make(_whole(value, wanted if exact else None))
 
 
 def _optional(convert: Convert) -> Convert:
@@ -195,14 +196,14 @@ def _boolean(value: Any) -> bool:
     raise EvaluationError(f"can't convert {dump(value)[:100]} to BOOLEAN")
 
 
-def _whole(value: Any) -> int:
+def _whole(value: Any, exactly: Type | None) -> int:
     if isinstance(value, bool) or not isinstance(value, int | Decimal | float):
         if isinstance(value, str):
             convert = converter(types.STRING, types.BIGINT)
             assert convert is not None
             return int(convert(value))
         raise EvaluationError(f"can't convert {dump(value)[:100]} to a whole number")
-    return int(value)
+    return int(value) if exactly is None else lossless.whole(value, exactly)
 
 
 def _number(wanted: Type) -> Convert:
@@ -228,16 +229,30 @@ def _number(wanted: Type) -> Convert:
     return convert
 
 
-def _map(wanted: MapType) -> Convert:
-    item = _optional(reading(wanted.value))
+def _exact_number(wanted: Type) -> Convert:
+    parse, take = converter(types.STRING, wanted), lossless.number(wanted)
+    assert parse is not None
+
+    def convert(value: Any) -> Any:
+        if isinstance(value, str):
+            return take(decimal_of(value)) if wanted.base is Base.DECIMAL else parse(value)
+        if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+            raise EvaluationError(f"can't convert {dump(value)[:100]} to {wanted}")
+        return take(value)
+
+    return convert
+
+
+def _map(wanted: MapType, exact: bool) -> Convert:
+    item = _optional(reading(wanted.value, exact=exact))
     key = converter(types.STRING, wanted.key)
     assert key is not None
     return lambda value: {key(name): item(each) for name, each in _of(dict, value, "object").items()}
 
 
-def _struct(wanted: StructType) -> Convert:
-    fields = {name.upper(): (name, _optional(reading(each))) for name, each in wanted.fields}
-    exact = {name: (name, _optional(reading(each))) for name, each in wanted.fields}
+def _struct(wanted: StructType, exact: bool) -> Convert:
+    as_named = {name: (name, _optional(reading(each, exact=exact))) for name, each in wanted.fields}
+    fields = {name.upper(): found for name, found in as_named.items()}
     empty = dict.fromkeys(name for name, _ in wanted.fields)
 
     def convert(value: Any) -> dict[str, Any]:
@@ -248,7 +263,7 @@ def _struct(wanted: StructType) -> Convert:
                 raise EvaluationError("is no object") from None
         result: dict[str, Any] = dict(empty)
         for name, each in _of(dict, value, "object").items():
-            found = exact.get(name) or fields.get(name.upper())
+            found = as_named.get(name) or fields.get(name.upper())
             if found is not None:
                 result[found[0]] = found[1](each)
         return result

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from headwater.sql import budget
+from headwater.sql import budget, values
+from headwater.sql.expressions import lossless
 from headwater.sql.expressions.column_scope import Scope
-from headwater.sql.expressions.compiled import widened
 from headwater.sql.expressions.compiling import Compiler
 from headwater.sql.formats.registry.port import Schemas
 from headwater.sql.functions import python_functions, scope
@@ -418,9 +418,9 @@ class Session:
             given[name] = _constant(expression, known[name], name)
         keys = [given.get(each.name) for each in target.key_columns]
         check_key(target, keys)
-        values = [given.get(each.name) for each in target.value_columns]
+        row = [given.get(each.name) for each in target.value_columns]
         key = None if not keys or all(each is None for each in keys) else keys
-        return Insertion(target, key, values, given.get("ROWTIME"))
+        return Insertion(target, key, row, given.get("ROWTIME"))
 
 
 def check_insertable(target: SourceInfo) -> None:
@@ -463,31 +463,22 @@ def _check_replacement(old: PersistentQuery, sink: SourceInfo, statement: tree.C
 
 
 def _constant(expression: tree.Expression, wanted: types.Type, name: str) -> Any:
-    given = compiled = Compiler(Scope()).compile(expression)
-    if compiled.type is not None and not types.can_widen(compiled.type, wanted):
-        if (
-            compiled.type == types.STRING and wanted.base in (types.Base.DATE, types.Base.TIME, types.Base.TIMESTAMP)
-        ) or (compiled.type.is_number and wanted.is_number):
-            compiled = Compiler(Scope()).compile(tree.Cast(expression, wanted, position=expression.position))
-        else:
-            raise SqlError(
-                f"Expected type {wanted} for field {types.quoted(name)} but got {compiled.type}",
-                position=expression.position,
-            )
+    given = Compiler(Scope()).compile(expression)
+    convert = lossless.converter(given.type, wanted)
+    refusal = f"Expected type {wanted} for field {types.quoted(name)} but got {given.type}"
+    if convert is None:
+        raise SqlError(refusal, position=expression.position)
     budget.begin()
     try:
-        value = widened(compiled, wanted)([])
-        before = (
-            given.evaluate([]) if compiled is not given and given.type is not None and given.type.is_number else value
-        )
+        value = given.evaluate([])
     except (EvaluationError, ArithmeticError, ValueError, TypeError) as error:
         raise SqlError(str(error) or type(error).__name__, position=expression.position) from None
-    if value != before and wanted.base in (types.Base.INTEGER, types.Base.BIGINT):  # a CAST wraps and cuts off
-        raise SqlError(
-            f"Expected type {wanted} for field {types.quoted(name)} but got {given.type}({before})",
-            position=expression.position,
-        )
-    return value
+    try:
+        return convert(value)
+    except EvaluationError as error:
+        shown = values.as_text(value)
+        shown = shown if len(shown) <= 100 else f"{shown[:100]}..."
+        raise SqlError(f"{refusal}({shown})", str(error), position=expression.position) from None
 
 
 def _cast_to(result: queries.Result, target: SourceInfo, statement: tree.InsertInto) -> queries.Result:

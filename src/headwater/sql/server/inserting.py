@@ -11,14 +11,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
 from headwater.base.errors import KafkaError, UserError
 from headwater.sql.formats.json_rows import loaded, reading
 from headwater.sql.json_text import dump
 from headwater.sql.language.errors import SqlError
-from headwater.sql.language.types import Base, Type
 from headwater.sql.plan.catalog import SourceInfo
 from headwater.sql.plan.session import check_key
 from headwater.sql.values import EvaluationError
@@ -102,7 +100,7 @@ def row_of(target: SourceInfo, given: Mapping[str, Any]) -> tuple[list[Any] | No
         for each in columns:
             value = known.get(each.name.upper())
             try:
-                row.append(None if value is None else _coerced(value, each.type))
+                row.append(None if value is None else reading(each.type, exact=True)(value))
             except (EvaluationError, ArithmeticError, ValueError, TypeError) as error:
                 raise SqlError(f"Can't coerce a field of the row to {each.name} {each.type}: {error}") from None
         return row
@@ -110,14 +108,6 @@ def row_of(target: SourceInfo, given: Mapping[str, Any]) -> tuple[list[Any] | No
     keys = values(target.key_columns)
     check_key(target, keys)
     return (None if not keys or all(each is None for each in keys) else keys), values(target.value_columns)
-
-
-def _coerced(value: Any, wanted: Type) -> Any:
-    """A number that a whole one cannot hold is refused: what is read from topics wraps, as ksqlDB reads it there."""
-    found = reading(wanted)(value)
-    if wanted.base in (Base.INTEGER, Base.BIGINT) and isinstance(value, int | float | Decimal) and found != value:
-        raise ValueError(f"{value} is none")
-    return found
 
 
 def _line(document: Any) -> bytes:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Mapping
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -156,13 +157,32 @@ def test_who_accepts_json_gets_one_array_of_acknowledgements(count: int) -> None
 def _columns() -> SourceInfo:
     session = Session()
     session.run(
-        "CREATE STREAM s (i INT, b BIGINT, d DECIMAL(30, 2), f DOUBLE)"
+        "CREATE STREAM s (i INT, b BIGINT, d DECIMAL(30, 2), f DOUBLE, a ARRAY<INT>, m MAP<STRING, DECIMAL(4, 2)>,"
+        " s STRUCT<n BIGINT, at ARRAY<TIMESTAMP>>)"
         " WITH (kafka_topic='s', value_format='JSON', partitions=1);"
     )
     return session.catalog.find("S")
 
 
-@pytest.mark.parametrize("row", ['{"i": 99999999999}', '{"i": 1.5}', '{"b": 9223372036854775808}', '{"b": 0.5}'])
+@pytest.mark.parametrize(
+    "row",
+    [
+        '{"i": 99999999999}',
+        '{"i": 1.5}',
+        '{"b": 9223372036854775808}',
+        '{"b": 0.5}',
+        '{"d": 1.234}',
+        '{"d": "1.234"}',
+        '{"f": 1e400}',
+        '{"a": [1, 99999999999]}',
+        '{"a": [1.5]}',
+        '{"m": {"x": 1.234}}',
+        '{"m": {"x": 123}}',
+        '{"s": {"n": 9223372036854775808}}',
+        '{"s": "{\\"n\\": 9223372036854775808}"}',
+        '{"s": {"at": [1.5]}}',
+    ],
+)
 def test_a_number_that_the_column_cannot_hold_is_refused_and_not_cut(row: str) -> None:
     with pytest.raises(SqlError, match="Can't coerce a field of the row"):
         inserting.row_of(_columns(), inserting.parsed(row.encode()))
@@ -171,4 +191,8 @@ def test_a_number_that_the_column_cannot_hold_is_refused_and_not_cut(row: str) -
 def test_decimals_of_rows_keep_their_digits() -> None:
     row = inserting.parsed(b'{"i": 5.0, "b": -9223372036854775808, "d": 12345678901234567890.10, "f": 1.5}')
     _, values = inserting.row_of(_columns(), row)
-    assert values == [5, -(2**63), Decimal("12345678901234567890.10"), 1.5]
+    assert values == [5, -(2**63), Decimal("12345678901234567890.10"), 1.5, None, None, None]
+    row = inserting.parsed(b'{"a": [2.0, null, "7"], "m": {"x": 1}, "s": {"n": 3, "at": [0, null]}}')
+    _, values = inserting.row_of(_columns(), row)
+    struct = {"N": 3, "AT": [datetime(1970, 1, 1), None]}  # noqa: DTZ001  a TIMESTAMP has no zone
+    assert values[4:] == [[2, None, 7], {"x": Decimal("1.00")}, struct]
