@@ -87,7 +87,7 @@ CREATE STREAM t AS SELECT * FROM s;"""
 def test_a_row_of_a_source_without_a_time_ends_the_query_where_that_is_set(statement: str, value: Any) -> None:
     rows = [{"topic": "in", "key": 1, "value": value, "timestamp": 0}]
     assert run(statement, rows) == []
-    with pytest.raises(SqlError, match="^in-0@0 ends the query: its TIMESTAMP column AT says no time: "):
+    with pytest.raises(SqlError, match=r"^in-0@0 ends the query: its TIMESTAMP column AT says no time: "):
         run(statement, rows, _THROW)
 
 
@@ -99,5 +99,5 @@ def test_a_time_before_1970_and_a_result_without_one_are_left_out_all_the_same(s
 
 
 def test_what_is_neither_true_nor_false_is_refused() -> None:
-    with pytest.raises(SqlError, match="ksql.timestamp.throw.on.invalid cannot be 'perhaps'"):
+    with pytest.raises(SqlError, match=r"ksql.timestamp.throw.on.invalid cannot be 'perhaps'"):
         run(_TEXT, [], {"ksql.timestamp.throw.on.invalid": "perhaps"})

@@ -60,5 +60,5 @@ def test_a_server_may_be_given_what_statements_set() -> None:
 
 def test_a_server_does_not_start_with_a_value_that_no_statement_may_have() -> None:
     config, _ = SqlServerConfig.of({"ksql.streams.auto.offset.reset": "middle"})
-    with pytest.raises(SqlError, match="auto.offset.reset cannot be 'middle'"):
+    with pytest.raises(SqlError, match=r"auto.offset.reset cannot be 'middle'"):
         defaults_of(config)
