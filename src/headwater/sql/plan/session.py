@@ -24,6 +24,7 @@ from headwater.sql.language.parser import parse, split, substitute
 from headwater.sql.language.tree import SourceKind
 from headwater.sql.plan import inference, properties, queries, reading
 from headwater.sql.plan.catalog import Catalog, Column, SourceInfo
+from headwater.sql.plan.queries import QueryBuilder
 from headwater.sql.plan.relations import Errors
 from headwater.sql.plan.sources import check_writable, source_of
 from headwater.sql.plan.troubles import Listener, leave_out
@@ -286,9 +287,9 @@ class Session:
             raise SqlError(f"{OFFSET_RESET} cannot be '{given}'.", hint="It is 'earliest' or 'latest'.")
         return given
 
-    def _builder(self, app: App, errors: Errors) -> queries.QueryBuilder:
+    def _builder(self, app: App, errors: Errors) -> QueryBuilder:
         throws = reading.throws_on_invalid(self.settings)
-        return queries.QueryBuilder(app, self.catalog, errors, reset=self._reset(), throws=throws)
+        return QueryBuilder(app, self.catalog, errors, reset=self._reset(), throws=throws)
 
     def _app(self, query_id: str) -> App:
         # Rows that cannot be decoded are left out, as ksqlDB does; all else that fails, fails the query.
