@@ -108,16 +108,27 @@ def test_a_topic_becomes_files_once_though_the_worker_is_another(
         assert task["runs_on"].startswith("spark local[2] ")
         assert worker.herder.topics(name)[name]["topics"] == [made]
         until(worker, lambda: {each["offset"]["kafka_offset"] for each in worker.herder.read_offsets(name)} == {3})
-        _, (measured,) = worker.herder.running_here()
-        assert measured.values["sink-task-metrics"]["sink-record-send-total"] == 6
+        until(worker, lambda: measured(worker)["sink-record-active-count"] == 0)
+        found = measured(worker)
+        assert (found["sink-record-read-total"], found["sink-record-send-total"]) == (6, 6)
+        assert found["partition-count"] == 2
+        assert 1 <= found["offset-commit-completion-total"] <= 6
+        assert "offset-commit-max-time-ms" in found
     send(broker, made, [typed(6), typed(7)])
     with ConnectWorker(broker.bootstrap_servers) as worker:  # another one goes on
         worker.create(name, config)
         until(worker, lambda: rows() == expected(8))
         send(broker, made, [b"no JSON"])
         until(worker, lambda: made_dead(broker, dead) == [(made.encode(), b"no JSON")])
+        until(worker, lambda: measured(worker)["sink-record-read-total"] == 3)
+        assert measured(worker)["total-records-skipped"] == measured(worker)["deadletterqueue-produce-requests"] == 1
         assert state(worker, name) == "RUNNING"
     assert spark.streams.active == []
+
+
+def measured(worker: ConnectWorker) -> dict[str, float]:
+    _, (task,) = worker.herder.running_here()
+    return {name: value for group in task.values.values() for name, value in group.items()}
 
 
 def made_dead(broker: Broker, dead: str) -> list[tuple[bytes | None, bytes]]:

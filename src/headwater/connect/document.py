@@ -222,8 +222,9 @@ value yet is left out. A status, a class or a version is a label of a metric tha
 `kafka_connect_connector_task_info{...}`.
 
 Some differ from Kafka Connect: polls and puts without records are not counted, so averages are those of real batches; a task that fails and is
-started again by its worker goes on counting, and `headwater_connect_task_restarts_total` says how often that was. SparkSink tells what it
-wrote and how long that took: records are read and converted by Spark's executors, and errors are counted nowhere there.
+started again by its worker goes on counting, and `headwater_connect_task_restarts_total` says how often that was. SparkSink counts by micro-batches:
+its commits are those of the query's checkpoint, and what Spark's executors read and convert, errors too, counts once their batch is converted. A batch
+that fails is told in the status, and its errors are not counted.
 """
 
 

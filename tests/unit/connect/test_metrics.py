@@ -11,7 +11,7 @@ from headwater.connect.data.record import SourceRecord
 from headwater.connect.data.schema import STRING
 from headwater.connect.errors import RetriableError
 from headwater.connect.metrics.exposition import PluginTexts, RunningConnector, RunningTask, exposition
-from headwater.connect.metrics.names import ERRORS, GROUPS, SINK, SINK_TASK, SOURCE, SOURCE_TASK, SPARK_SINK, TASK
+from headwater.connect.metrics.names import ERRORS, GROUPS, SINK, SINK_TASK, SOURCE, SOURCE_TASK, TASK
 from headwater.connect.metrics.sensors import Sensor, Windows
 from headwater.connect.metrics.task_metrics import TaskMetrics
 from headwater.connect.metrics.worker_metrics import WorkerMetrics
@@ -125,7 +125,7 @@ def test_ratios_are_of_the_whole_time(clock: Clock) -> None:
     assert (found["running-ratio"], found["pause-ratio"]) == (0.8, 0.2)
 
 
-@pytest.mark.parametrize("kind", [SOURCE, SINK, SPARK_SINK])
+@pytest.mark.parametrize("kind", [SOURCE, SINK])
 def test_every_value_is_in_the_table_and_every_number_of_the_table_has_a_value(kind: str, clock: Clock) -> None:
     task = metrics(kind, clock)
     for _ in range(2):
@@ -138,7 +138,7 @@ def test_every_value_is_in_the_table_and_every_number_of_the_table_has_a_value(k
     found = task.values()
     for group, values in found.items():
         table = {*GROUPS[group].gauges, *GROUPS[group].counters}
-        assert values.keys() <= table if kind == SPARK_SINK else values.keys() == table
+        assert values.keys() == table
 
 
 def tolerance(task: TaskMetrics, **config: Any) -> Tolerance:

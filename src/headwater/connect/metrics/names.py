@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 
 SOURCE: Final = "source"
 SINK: Final = "sink"
-SPARK_SINK: Final = "spark-sink"
 
 
 class Group(NamedTuple):

@@ -5,27 +5,18 @@ its clients, and `values` from whoever answers for the worker: so one lock, held
 """
 
 import threading
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping
 
-from headwater.connect.metrics.names import ERRORS, SINK_TASK, SOURCE, SOURCE_TASK, SPARK_SINK, TASK
+from headwater.connect.metrics.error_counts import ERROR_COUNTS, LAST_ERROR
+from headwater.connect.metrics.names import ERRORS, SINK_TASK, SOURCE, SOURCE_TASK, TASK
 from headwater.connect.metrics.sensors import Sensor, Windows
 
 Values = dict[str, dict[str, float]]  # by group and name; without those that have no value yet
-_ERROR_COUNTS: Final = (
-    "total-record-failures",
-    "total-record-errors",
-    "total-records-skipped",
-    "total-retries",
-    "total-errors-logged",
-    "deadletterqueue-produce-requests",
-    "deadletterqueue-produce-failures",
-)
 
 
 class TaskMetrics:
-    """`kind`: source, sink or a sink on Spark, of which only the driver's part is known. `now_ms` is monotonic,
-    `wall_ms` the time of day. `fold` is called before anybody looks: it hands over what is counted elsewhere.
+    """`kind`: source or sink. `now_ms` is monotonic, `wall_ms` the time of day. `fold` is called before anybody looks: it
+    hands over what is counted elsewhere.
     """
 
     def __init__(
@@ -47,7 +38,7 @@ class TaskMetrics:
         self._completed = Sensor(windows)
         self._commit_number = 0
         self._partitions = 0
-        self._errors = dict.fromkeys(_ERROR_COUNTS, 0)
+        self._errors = dict.fromkeys(ERROR_COUNTS, 0)
         self._last_error_ms = 0
 
     # Any task
@@ -110,8 +101,6 @@ class TaskMetrics:
             now_ms = self.now_ms()
             self._records_out.record(records, now_ms)
             self._plugin_time.record(taken_ms, now_ms)
-            if self.kind == SPARK_SINK:
-                self._batch.record(records, now_ms)
 
     def active(self, records: int) -> None:
         """Read, and not covered by a commit."""
@@ -132,6 +121,13 @@ class TaskMetrics:
             if at:
                 self._last_error_ms = self._wall_ms()
 
+    def errors(self, counted: Mapping[str, int]) -> None:
+        """Those that another process has counted (`ErrorCounts`)."""
+        with self._lock:
+            for name in ERROR_COUNTS:
+                self._errors[name] += counted.get(name, 0)
+            self._last_error_ms = max(self._last_error_ms, counted.get(LAST_ERROR, 0))
+
     # Looking
 
     def values(self) -> Values:
@@ -140,14 +136,12 @@ class TaskMetrics:
             fold()
         with self._lock:
             now_ms = self.now_ms()
-            if self.kind == SPARK_SINK:
-                return {TASK: self._running_values(now_ms), SINK_TASK: self._sent_values(now_ms)}
             made: Values = {TASK: self._task_values(now_ms)}
             if self.kind == SOURCE:
                 made[SOURCE_TASK] = self._source_values(now_ms)
             else:
                 made[SINK_TASK] = self._sink_values(now_ms)
-            made[ERRORS] = {**self._errors, "last-error-timestamp": self._last_error_ms}
+            made[ERRORS] = {**self._errors, LAST_ERROR: self._last_error_ms}
             return made
 
     # Inside: with the lock
@@ -169,17 +163,12 @@ class TaskMetrics:
         whole = sum(spent.values())
         return spent.get(state, 0.0) / whole if whole else 0.0
 
-    def _running_values(self, now_ms: float) -> dict[str, float]:
+    def _task_values(self, now_ms: float) -> dict[str, float]:
+        tried = self._commits.average(now_ms)
         return {
             "running-ratio": self._ratio("RUNNING", now_ms),
             "pause-ratio": self._ratio("PAUSED", now_ms),
             **_average_and_most("batch-size-avg", "batch-size-max", self._batch, now_ms),
-        }
-
-    def _task_values(self, now_ms: float) -> dict[str, float]:
-        tried = self._commits.average(now_ms)
-        return {
-            **self._running_values(now_ms),
             **_average_and_most("offset-commit-avg-time-ms", "offset-commit-max-time-ms", self._commit_time, now_ms),
             "offset-commit-success-percentage": 0.0 if tried is None else tried,
             "offset-commit-failure-percentage": 0.0 if tried is None else 1.0 - tried,
@@ -202,19 +191,14 @@ class TaskMetrics:
         return {
             "sink-record-read-rate": self._records_in.rate(now_ms),
             "sink-record-read-total": self._records_in.total,
-            **self._sent_values(now_ms),
+            "sink-record-send-rate": self._records_out.rate(now_ms),
+            "sink-record-send-total": self._records_out.total,
+            **_average_and_most("put-batch-avg-time-ms", "put-batch-max-time-ms", self._plugin_time, now_ms),
             **self._active_values("sink", now_ms),
             "partition-count": self._partitions,
             "offset-commit-seq-no": self._commit_number,
             "offset-commit-completion-rate": self._completed.rate(now_ms),
             "offset-commit-completion-total": self._completed.total,
-        }
-
-    def _sent_values(self, now_ms: float) -> dict[str, float]:
-        return {
-            "sink-record-send-rate": self._records_out.rate(now_ms),
-            "sink-record-send-total": self._records_out.total,
-            **_average_and_most("put-batch-avg-time-ms", "put-batch-max-time-ms", self._plugin_time, now_ms),
         }
 
     def _active_values(self, kind: str, now_ms: float) -> dict[str, float]:

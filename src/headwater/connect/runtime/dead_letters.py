@@ -6,7 +6,7 @@ from typing import Any
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.client import Admin, NewTopic, Producer
 from headwater.connect.errors import ConnectError
-from headwater.connect.metrics.task_metrics import TaskMetrics
+from headwater.connect.metrics.error_counts import ErrorCounter
 from headwater.connect.runtime.task import TaskId
 from headwater.connect.runtime.tolerance import Failure, context_headers
 
@@ -23,7 +23,7 @@ class DeadLetters:
         producer: Settings,
         admin: Settings,
         redact: Callable[[str], str],
-        metrics: TaskMetrics | None = None,
+        metrics: ErrorCounter | None = None,
     ) -> None:
         self._id, self._redact, self._metrics = task_id, redact, metrics
         self._topic: str = config["errors.deadletterqueue.topic.name"]

@@ -3,13 +3,15 @@ out.
 
 Two steps, because only the records say which columns there are. `convert` makes of each Arrow batch one row per topic
 and schema, a `CHUNK`, with the rows in Arrow's stream format; the driver looks at the schemas alone and decides on the
-columns; `rows_of` unpacks. Values without a schema are packed as JSON text, in the one column `JSON_COLUMN`.
+columns; `rows_of` unpacks. Values without a schema are packed as JSON text, in the one column `JSON_COLUMN`. A row
+without columns tells what was counted meanwhile: it is as often there as the rows are, however often Spark tries.
 
 A Python process of Spark's runs one task at a time and is kept for the next one: so it keeps the last pipelines, with
 what their converters have learned of the registry.
 """
 
 import io
+import json
 import threading
 import time
 import uuid
@@ -27,17 +29,19 @@ from headwater.connect.data.runs import RUN_RECORDS_MIN
 from headwater.connect.data.schema import Schema, Type
 from headwater.connect.data.validation import validate
 from headwater.connect.errors import DataError
+from headwater.connect.metrics.error_counts import ErrorCounts
 from headwater.connect.plugins import Catalog
 from headwater.connect.runtime.dead_letters import DeadLetters
 from headwater.connect.runtime.pipeline import Pipeline, class_name
 from headwater.connect.runtime.sink_conversion import SinkConversion
-from headwater.connect.runtime.task import TaskId
+from headwater.connect.runtime.task import TaskId, wall_ms
 from headwater.connect.runtime.tolerance import Failure, LogReporter, Reporter, Skipped, Stage, Tolerance
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-CHUNK: Final = "topic string, columns binary, data binary, rows long"
+CHUNK: Final = "topic string, columns binary, data binary, rows long, counts string"
+READ: Final = "read"  # how many records: among the counts
 JSON_COLUMN: Final = "headwater_json"
 VALUE_COLUMN: Final = "value"
 _PIPELINES_MAX: Final = 8
@@ -71,15 +75,18 @@ class _Kept:
         def redact(text: str) -> str:
             return redacted(text, of.secrets)
 
+        self.counts = ErrorCounts(wall_ms)
         self.pipeline = Pipeline(Catalog(of.allowed), of.props, of.config, of.worker)
         reporters: list[Reporter] = []
         if of.config["errors.log.enable"]:
-            reporters.append(LogReporter(*of.task, of.config["errors.log.include.messages"], redact))
+            with_messages = of.config["errors.log.include.messages"]
+            reporters.append(LogReporter(*of.task, with_messages, redact, self.counts))
         self.dead: DeadLetters | None = None
         if of.config["errors.deadletterqueue.topic.name"]:
-            self.dead = DeadLetters(of.task, of.config, of.producer, of.admin, redact)
+            self.dead = DeadLetters(of.task, of.config, of.producer, of.admin, redact, self.counts)
             reporters.append(self.dead)
-        self.tolerance = Tolerance(of.config, reporters, lambda: time.monotonic_ns() // 1_000_000, _never_stops)
+        now_ms = lambda: time.monotonic_ns() // 1_000_000  # noqa: E731
+        self.tolerance = Tolerance(of.config, reporters, now_ms, _never_stops, self.counts)
         self.records = SinkConversion(self.pipeline, self.tolerance)
 
     def close(self) -> None:
@@ -106,11 +113,14 @@ def _opened(conversion: Conversion) -> _Kept:
 
 
 def convert(conversion: Conversion) -> "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]":
-    """For `mapInArrow`, over the columns of the source with headers."""
+    """For `mapInArrow`, over the columns of the source with headers. Behind the chunks comes what was counted."""
 
     def run(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
         kept = _opened(conversion)
+        kept.counts.take()  # those of a task that did not come to its end
+        read = 0
         for batch in batches:
+            read += batch.num_rows
             packing = Packing(conversion.nulls_fail)
             if not packing.add_columns(batch, kept.pipeline):
                 for record in records_of(batch):
@@ -118,6 +128,8 @@ def convert(conversion: Conversion) -> "Callable[[Iterator[pa.RecordBatch]], Ite
             if kept.dead is not None:
                 kept.dead.flush()  # before the batch counts as done
             yield from packing.chunks()
+        if read:
+            yield _chunk(counts=json.dumps({READ: read, **kept.counts.take()}))
 
     return run
 
@@ -212,17 +224,29 @@ class Packing:
             columns, data = table.schema, io.BytesIO()
             with pa.ipc.new_stream(data, columns) as out:
                 out.write_table(table)
-            yield pa.RecordBatch.from_pydict(
-                {
-                    "topic": [topic],
-                    "columns": [columns.serialize().to_pybytes()],
-                    "data": [data.getvalue()],
-                    "rows": [table.num_rows],
-                },
-                schema=pa.schema(
-                    [("topic", pa.string()), ("columns", pa.binary()), ("data", pa.binary()), ("rows", pa.int64())]
-                ),
-            )
+            yield _chunk(topic, columns.serialize().to_pybytes(), data.getvalue(), table.num_rows)
+
+
+def _chunk(
+    topic: str | None = None,
+    columns: bytes | None = None,
+    data: bytes | None = None,
+    rows: int = 0,
+    counts: str | None = None,
+) -> "pa.RecordBatch":
+    import pyarrow as pa
+
+    named = {
+        "topic": pa.string(),
+        "columns": pa.binary(),
+        "data": pa.binary(),
+        "rows": pa.int64(),
+        "counts": pa.string(),
+    }
+    values = (topic, columns, data, rows, counts)
+    return pa.RecordBatch.from_arrays(
+        [pa.array([value], kind) for value, kind in zip(values, named.values(), strict=True)], names=list(named)
+    )
 
 
 def _has_headers(headers: "pa.Array") -> bool:
@@ -256,7 +280,7 @@ def rows_of(
         for batch in batches:
             for columns, data in zip(batch.column("columns").to_pylist(), batch.column("data"), strict=True):
                 if columns not in mine:
-                    if columns in others:
+                    if columns is None or columns in others:
                         continue
                     raise DataError(
                         "Records were converted again and have another schema now: the batch must be begun again"

@@ -5,6 +5,7 @@ The query's checkpoint says where to go on; the group `connect-<name>` follows i
 query and a resume starts it again, from its checkpoint. A query that fails is the task's failure.
 """
 
+import json
 import logging
 import threading
 from collections.abc import Callable, Mapping
@@ -12,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from headwater.connect.api import SparkSinkTask
 from headwater.connect.errors import ConnectError, DataError, Interrupted
-from headwater.connect.metrics.names import SPARK_SINK
-from headwater.connect.runtime.spark_conversion import CHUNK, JSON_COLUMN, Conversion, convert, rows_of
+from headwater.connect.metrics.names import SINK
+from headwater.connect.runtime.spark_conversion import CHUNK, JSON_COLUMN, READ, Conversion, convert, rows_of
 from headwater.connect.runtime.spark_errors import spark_errors, told
 from headwater.connect.runtime.task import TaskId, WorkerTask
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("headwater.connect")
 _LOOK_S: Final = 0.2
 _TOLD_MAX: Final = 500
+_COMMIT: Final = "commitOffsets"  # the time of a commit, in what a query tells of its progress
 _REFUSED: Final = ("auto.offset.reset", "enable.auto.commit", "group.id", "client.id")
 
 
@@ -38,7 +40,7 @@ class QueryPlan(NamedTuple):
 
 
 class SparkSinkWorkerTask(WorkerTask):
-    kind = SPARK_SINK
+    kind = SINK
 
     def __init__(
         self,
@@ -60,6 +62,8 @@ class SparkSinkWorkerTask(WorkerTask):
         self._writing = threading.Lock()  # held while a batch is written
         self._ending = False  # no batch is begun any more
         self._failure: Exception | None = None  # of the batch that ended the query
+        self._query: StreamingQuery | None = None
+        self._uncommitted: int | None = None  # a batch that was written, and that Spark may not have committed yet
 
     def work(self) -> None:
         spark = self.use_spark()
@@ -77,14 +81,18 @@ class SparkSinkWorkerTask(WorkerTask):
     def _run_query(self, spark: "SparkSession", task: SparkSinkTask) -> None:
         """Until it is to stop or to pause, or fails."""
         with spark_errors():
-            query = self._started(spark, task)
+            query = self._query = self._started(spark, task)
         try:
             with spark_errors():
                 while not self.paused and not self.stopping.wait(_LOOK_S):
+                    self._look_for_commit()
                     if not query.isActive:
+                        self._commit_failed()
                         raise ConnectError(told(self._failure)) if self._failure is not None else _why_ended(query)
         finally:
             self._stop(query)
+            self._look_for_commit()
+            self._query, self._uncommitted = None, None
 
     def _stop(self, query: "StreamingQuery") -> None:
         """Between two batches, unless the task is given up: one that is interrupted is written again, and Spark tells
@@ -122,7 +130,9 @@ class SparkSinkWorkerTask(WorkerTask):
         def each(batch: "DataFrame", batch_id: int) -> None:
             self._begin_batch()
             try:
+                self._note_commit()  # of the batch before: otherwise there would be no other one
                 self._write(task, batch, batch_id)
+                self._uncommitted = batch_id
             except Exception as error:  # noqa: BLE001 - the JVM gets a sentence, the status what happened
                 self._failure = error
                 raise ConnectError(self.redact(told(error))[:_TOLD_MAX]) from None
@@ -134,11 +144,11 @@ class SparkSinkWorkerTask(WorkerTask):
 
     def _write(self, task: SparkSinkTask, batch: "DataFrame", batch_id: int) -> None:
         """On the driver, in a thread of PySpark's."""
-        began_ms = self.metrics.now_ms()
         chunks = batch.mapInArrow(convert(self._conversion), CHUNK).persist()
         try:
-            by_schema = chunks.groupBy("topic", "columns").agg({"rows": "sum"}).collect()
-            found = [(row["topic"], bytes(row["columns"])) for row in by_schema]
+            by_schema = chunks.groupBy("topic", "columns").agg({"rows": "sum", "counts": "collect_list"}).collect()
+            self._count_read([json.loads(each) for row in by_schema for each in row["collect_list(counts)"]])
+            found = [(row["topic"], bytes(row["columns"])) for row in by_schema if row["columns"] is not None]
             if self.cancelled:
                 raise ConnectError("This task was given up")
             for topic in {topic for topic, _ in found} - self._topics_seen:
@@ -146,10 +156,55 @@ class SparkSinkWorkerTask(WorkerTask):
                 self._on_topic(topic)
             if found:
                 rows = frame_of(chunks, {columns for _, columns in found}, self._plan.value_schema)
+                began_ms = self.metrics.now_ms()
                 task.write(rows, batch_id)
                 self.metrics.put(sum(row["sum(rows)"] for row in by_schema), self.metrics.now_ms() - began_ms)
         finally:
             chunks.unpersist()
+
+    # Metrics
+
+    def _count_read(self, counted: list[dict[str, int]]) -> None:
+        """What Spark's tasks have counted."""
+        read = sum(each[READ] for each in counted)
+        if read:
+            self.metrics.read(read)
+            self.metrics.active(read)
+        for each in counted:
+            self.metrics.errors(each)
+
+    def _look_for_commit(self) -> None:
+        """From the task's thread, unless a batch is being written: that one looks itself."""
+        if self._uncommitted is not None and self._writing.acquire(blocking=False):
+            try:
+                self._note_commit()
+            finally:
+                self._writing.release()
+
+    def _note_commit(self) -> None:
+        """Once Spark tells of the batch, it stands in the checkpoint: that is where a sink on Spark commits."""
+        if self._uncommitted is None or self._query is None:
+            return
+        try:
+            progress = self._query.lastProgress
+        except Exception as error:  # noqa: BLE001 - whatever a JVM says that is going; nothing fails for a count
+            logger.debug("event=progress-not-known connector=%r task=%d error=%r", *self.id, str(error))
+            return
+        if progress is not None and progress["batchId"] >= self._uncommitted:
+            self._uncommitted = None
+            self.metrics.committed(progress["durationMs"].get(_COMMIT, 0), success=True)
+            self.metrics.active(0)
+            self.metrics.partitions(sum(map(partition_count, progress["sources"])))
+
+    def _commit_failed(self) -> None:
+        """The query has ended behind a batch that was written."""
+        if self._uncommitted is not None and self._failure is None:
+            self.metrics.committed(0, success=False)
+
+
+def partition_count(source: Mapping[str, Any]) -> int:
+    """How many partitions a source of a query reads, by what its progress says of their offsets."""
+    return sum(len(offsets) for offsets in json.loads(source["endOffset"] or "{}").values())
 
 
 def source_options(

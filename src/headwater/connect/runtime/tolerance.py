@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from headwater.connect.errors import ConnectError, RetriableError, java_name_of
-from headwater.connect.metrics.task_metrics import TaskMetrics
+from headwater.connect.metrics.error_counts import ErrorCounter
 
 logger = logging.getLogger("headwater.connect")
 T = TypeVar("T")
@@ -54,7 +54,7 @@ class Tolerance:
         reporters: Sequence[Reporter],
         now_ms: Callable[[], int],
         sleep: Callable[[float], bool],
-        metrics: TaskMetrics | None = None,
+        metrics: ErrorCounter | None = None,
     ) -> None:
         self._timeout_ms: int = config["errors.retry.timeout"]
         self._delay_max_ms: int = config["errors.retry.delay.max.ms"]
@@ -122,7 +122,7 @@ class LogReporter:
         task: int,
         with_record: bool,
         redact: Callable[[str], str],
-        metrics: TaskMetrics | None = None,
+        metrics: ErrorCounter | None = None,
     ) -> None:
         self._connector, self._task, self._with_record, self._redact = connector, task, with_record, redact
         self._metrics = metrics

@@ -63,7 +63,7 @@ def conversion(**props: str) -> Conversion:
 def rows(of: Conversion, wanted: pa.Schema, *values: bytes | None) -> list[dict[str, Any]]:
     chunks = convert(of)(iter([batch_of(*values)]))
     chunks = list(chunks)
-    mine = {each for chunk in chunks for each in chunk.column("columns").to_pylist()}
+    mine = {each for chunk in chunks for each in chunk.column("columns").to_pylist() if each is not None}
     return [row for batch in rows_of(wanted, mine)(iter(chunks)) for row in batch.to_pylist()]
 
 
@@ -99,6 +99,31 @@ def test_records_that_cannot_be_taken_end_the_batch_or_are_passed_over() -> None
         rows(conversion(), wanted, None, good)
     assert rows(conversion(**{"errors.tolerance": "all"}), wanted, b"{", None, good) == [{"value": 5}]
     assert rows(conversion(**{"behavior.on.null.values": "ignore"}), wanted, None, good) == [{"value": 5}]
+
+
+def counts(of: Conversion, *batches: pa.RecordBatch) -> list[dict[str, int]]:
+    told = [each for chunk in convert(of)(iter(batches)) for each in chunk.column("counts").to_pylist()]
+    return [json.loads(each) for each in told if each is not None]
+
+
+def test_a_task_of_spark_tells_once_what_it_has_read_and_what_went_wrong() -> None:
+    good = in_envelope({"type": "int32"}, 5)
+    of = conversion(**{"errors.tolerance": "all", "errors.log.enable": "true"})
+    (told_of,) = counts(of, batch_of(good, b"{", None), batch_of(good))
+    assert told_of.pop("last-error-timestamp") > 1_700_000_000_000
+    # one was converted in vain, which counts as skipped, and one has no place in a column
+    expected = {"read": 4, "total-record-failures": 2, "total-records-skipped": 1, "total-errors-logged": 2}
+    assert told_of == expected
+    assert counts(of, batch_of(good)) == [{"read": 1}]  # by the same process, for the next task
+    assert counts(of) == []
+
+
+def test_what_a_task_that_failed_has_counted_is_forgotten() -> None:
+    """Spark does it again, with the same records."""
+    of = conversion()
+    with pytest.raises(ConnectError, match="Tolerance exceeded"):
+        counts(of, batch_of(b"{"))
+    assert counts(of, batch_of(in_envelope({"type": "int32"}, 5))) == [{"read": 1}]
 
 
 def test_columns_are_schemas_with_logical_types() -> None:

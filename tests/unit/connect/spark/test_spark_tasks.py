@@ -1,6 +1,7 @@
 """The tasks of SparkSink and SparkSource between Spark's threads and the worker's. Spark is in memory: no JVM."""
 
 import gc
+import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -17,7 +18,7 @@ from headwater.connect.data import schema as s
 from headwater.connect.data.record import SourceRecord
 from headwater.connect.errors import Interrupted
 from headwater.connect.plugins import Catalog, Kind
-from headwater.connect.runtime import source, spark_session
+from headwater.connect.runtime import source, spark_session, spark_sink
 from headwater.connect.runtime.offsets import ConnectorOffsets, MemoryOffsetStore
 from headwater.connect.runtime.pipeline import Pipeline
 from headwater.connect.runtime.source import SourceWorkerTask
@@ -53,6 +54,7 @@ class Stream:
 
     format = options = load = option = trigger = _self
     isActive = True
+    lastProgress: Any = None
 
     def foreachBatch(self, each: Callable[[Any, int], None]) -> "Stream":
         self._each = each
@@ -123,6 +125,85 @@ def test_what_the_jvm_is_told_of_a_failed_batch_has_no_secrets(monkeypatch: pyte
     stream._next_batch()
     assert "cannot log in with" in str(stream.outcome)
     assert "geheim" not in str(stream.outcome)
+
+
+class Batch:
+    """A frame whose conversion comes to these rows: topic, columns, rows and counts of each group."""
+
+    def __init__(self, *groups: tuple[str | None, bytes | None, int, list[str]]) -> None:
+        names = ("topic", "columns", "sum(rows)", "collect_list(counts)")
+        self._rows = [dict(zip(names, group, strict=True)) for group in groups]
+
+    def _self(self, *_arguments: object, **_options: object) -> "Batch":
+        return self
+
+    mapInArrow = persist = groupBy = agg = unpersist = _self
+
+    def collect(self) -> list[dict[str, Any]]:
+        return self._rows
+
+
+def sink_values(task: SparkSinkWorkerTask) -> dict[str, float]:
+    found = task.metrics.values()
+    return {name: value for group in found.values() for name, value in group.items() if "rate" not in name}
+
+
+def test_metrics_of_a_sink_are_those_of_kafka_connect(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream, task = Stream(), sink_task(Stream())
+    monkeypatch.setattr(spark_sink, "frame_of", lambda *_arguments: None)
+    task._query = task._started(stream, Sink())  # type: ignore[arg-type]
+    counted = json.dumps({"read": 5, "total-record-failures": 1, "total-records-skipped": 1, "last-error-timestamp": 7})
+    batch = Batch(("t", b"x", 3, []), ("t", b"y", 1, []), (None, None, 0, [counted, json.dumps({"read": 2})]))
+
+    stream._each(batch, 4)
+    found = sink_values(task)
+    assert (found["sink-record-read-total"], found["sink-record-send-total"]) == (7, 4)
+    assert found["batch-size-max"] == 7
+    assert found["sink-record-active-count"] == 7  # not in the checkpoint
+    assert (found["total-records-skipped"], found["last-error-timestamp"]) == (1, 7)
+    assert found["offset-commit-completion-total"] == 0
+    task._look_for_commit()
+    stream.lastProgress = progress(3)  # of the batch before it
+    task._look_for_commit()
+    assert sink_values(task)["offset-commit-completion-total"] == 0
+
+    stream.lastProgress = progress(4)
+    task._look_for_commit()
+    task._look_for_commit()
+    found = sink_values(task)
+    assert found["sink-record-active-count"] == 0
+    assert (found["offset-commit-completion-total"], found["offset-commit-seq-no"]) == (1, 1)
+    assert (found["offset-commit-max-time-ms"], found["offset-commit-success-percentage"]) == (21, 1)
+    assert found["partition-count"] == 3
+
+    stream._each(batch, 5)
+    stream.lastProgress = progress(5)
+    stream._each(batch, 6)  # nobody looked between the two
+    assert sink_values(task)["offset-commit-completion-total"] == 2
+    task._commit_failed()
+    assert sink_values(task)["offset-commit-seq-no"] == 3
+    assert sink_values(task)["offset-commit-failure-percentage"] == pytest.approx(1 / 3)
+
+
+def test_a_jvm_that_tells_nothing_of_its_progress_fails_no_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Silent(Stream):
+        @property
+        def lastProgress(self) -> Any:
+            raise OSError("the gateway is closed")
+
+    stream, task = Silent(), sink_task(Stream())
+    monkeypatch.setattr(spark_sink, "frame_of", lambda *_arguments: None)
+    task._query = task._started(stream, Sink())  # type: ignore[arg-type]
+    for number in (0, 1):
+        stream._each(Batch(("t", b"x", 3, [])), number)
+    task._look_for_commit()
+    assert sink_values(task)["sink-record-send-total"] == 6
+
+
+def progress(batch: int) -> dict[str, Any]:
+    """What PySpark makes of Spark's progress."""
+    sources = [{"endOffset": '{"t": {"0": 3, "1": 9}, "u": {"0": 1}}'}]
+    return {"batchId": batch, "durationMs": {"addBatch": 300, "commitOffsets": 21}, "sources": sources}
 
 
 # The source
