@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import headwater.sql
 from compat.support.broker import BrokerProcess
 from compat.support.members import until
@@ -90,7 +92,12 @@ def test_statements_and_queries_over_http(group_broker: BrokerProcess, topic: st
         with headwater.sql.connect(server.url) as connection, connection.cursor() as cursor:
             cursor.execute("SELECT n, total FROM totals WHERE n = ? ORDER BY n", ["n1"])
             assert [each[0] for each in cursor.description or ()] == ["N", "TOTAL"]
+            assert [each[1] == headwater.sql.NUMBER for each in cursor.description or ()] == [False, True]
             assert cursor.fetchall() == [("n1", 9)]
+            for wrong in ("SELECT nothing FROM totals", "DESCRIBE nothing"):
+                with pytest.raises(connection.ProgrammingError) as refused:
+                    cursor.execute(wrong)
+                assert refused.value.code == 40001
         server.run("DROP TABLE totals DELETE TOPIC;")
         assert server.run("SHOW TABLES;")[0]["tables"] == []
         assert server.stop() == 0

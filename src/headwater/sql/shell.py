@@ -21,10 +21,19 @@ from headwater.sql.language.tokens import Kind, tokenize
 from headwater.web.presented import basic_header
 
 Rows = tuple[list[str], Iterator[list[Any]]]
+TypedRows = tuple[list[str], list[str], Iterator[list[Any]]]
 
 
 class ServerAwayError(UserError):
     """Nobody answers, or no SQL server does, or its answer has no end."""
+
+
+class RefusedError(UserError):
+    """What the server says of a statement that it did not carry out. `code`: ksqlDB's error code, 40001 and the like."""
+
+    def __init__(self, what: str, why: str = "", *, code: int) -> None:
+        super().__init__(what, why)
+        self.code = code
 
 
 class SqlClient:
@@ -95,9 +104,16 @@ class SqlClient:
     @contextlib.contextmanager
     def query(self, text: str) -> Iterator[Rows]:
         """The names of the columns, and the rows as they come."""
+        with self.typed_query(text) as (names, _, rows):
+            yield names, rows
+
+    @contextlib.contextmanager
+    def typed_query(self, text: str) -> Iterator[TypedRows]:
+        """With the types of the columns, as SQL writes them."""
         with self._post("/query-stream", {"sql": text, "properties": self.settings}) as answer:
             header = json.loads(answer.readline() or b"{}")
-            yield header.get("columnNames", []), _rows(answer, row_reader(header.get("columnTypes", [])))
+            column_types = header.get("columnTypes", [])
+            yield header.get("columnNames", []), column_types, _rows(answer, row_reader(column_types))
 
     @contextlib.contextmanager
     def printed(self, text: str) -> Iterator[Iterator[str]]:
@@ -142,10 +158,12 @@ class SqlClient:
 
 def _told(answer: http.client.HTTPResponse) -> UserError:
     body = answer.read()
+    code = answer.status * 100
     try:
-        return UserError(str(json.loads(body)["message"]))
-    except (ValueError, KeyError, TypeError):
-        return UserError(f"The server answered {answer.status}", body[:500].decode("utf-8", "replace"))
+        found = json.loads(body)
+        return RefusedError(str(found["message"]), code=int(found.get("error_code", code)))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return RefusedError(f"The server answered {answer.status}", body[:500].decode("utf-8", "replace"), code=code)
 
 
 def _lines(answer: http.client.HTTPResponse) -> Iterator[bytes]:
@@ -161,7 +179,7 @@ def _rows(answer: http.client.HTTPResponse, read: Callable[[bytes], Any]) -> Ite
             continue
         row = read(line)
         if isinstance(row, dict):
-            raise UserError(str(row.get("message", row)))
+            raise RefusedError(str(row.get("message", row)), code=int(row.get("error_code") or 50000))
         yield row
 
 

@@ -1,14 +1,20 @@
-"""Parameters of the database API: each becomes one literal, whatever is in it."""
+"""The database API of Python (PEP 249). Parameters: each becomes one literal, whatever is in it."""
 
-from datetime import date
+import base64
+import contextlib
+import math
+from collections.abc import Iterator
+from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any, cast
 
 import pytest
 
+import headwater.sql
 from headwater.base.errors import UserError
 from headwater.sql import dbapi
 from headwater.sql.language.parser import parse
+from headwater.sql.shell import RefusedError, ServerAwayError, TypedRows
 
 
 @pytest.mark.parametrize(
@@ -24,6 +30,7 @@ from headwater.sql.language.parser import parse
         (date(2020, 2, 29), "'2020-02-29'"),
         ([1, "a"], "ARRAY[1, 'a']"),
         ({"k": 1}, "MAP('k' := 1)"),
+        (b"\x00\xff", "TO_BYTES('00ff', 'hex')"),
     ],
 )
 def test_literals(value: Any, text: str) -> None:
@@ -42,9 +49,18 @@ def test_a_value_stays_a_value(value: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "given"), [("SELECT ?", []), ("SELECT ?", [1, 2]), ("SELECT 1", [1]), ("SELECT ?", [object()])]
+    ("text", "given"),
+    [
+        ("SELECT ?", []),
+        ("SELECT ?", [1, 2]),
+        ("SELECT ?", [1, None]),
+        ("SELECT 1", [1]),
+        ("SELECT ?", [object()]),
+        ("SELECT ?", "a"),
+        ("SELECT ?", {0: "a"}),
+    ],
 )
-def test_what_does_not_fit_is_told(text: str, given: list[Any]) -> None:
+def test_what_does_not_fit_is_told(text: str, given: Any) -> None:
     with pytest.raises(dbapi.ProgrammingError):
         dbapi.bind(text, given)
 
@@ -61,29 +77,184 @@ def test_a_server_that_is_away_is_an_operational_error() -> None:
                 connection.cursor().execute(statement)
 
 
+@pytest.mark.parametrize("value", [math.nan, math.inf, Decimal("NaN")])
+def test_what_no_column_can_hold_is_a_data_error(value: Any) -> None:
+    with pytest.raises(dbapi.DataError):
+        dbapi.literal(value)
+
+
+def test_a_negative_number_behind_a_minus_is_no_comment() -> None:
+    assert dbapi.bind("SELECT a -? FROM s", [-5]) == "SELECT a - -5 FROM s"
+
+
 class _Client:
     """Answers as the server does."""
+
+    def __init__(self, *rows: list[Any], types: tuple[str, ...] = (), refusal: Exception | None = None) -> None:
+        self._rows = rows
+        self._types = list(types)
+        self._refusal = refusal
+        self.asked: list[str] = []
 
     def statements(self, text: str) -> list[str]:
         return [text]
 
+    @contextlib.contextmanager
+    def typed_query(self, text: str) -> Iterator[TypedRows]:
+        self.asked.append(text)
+        if self._refusal is not None:
+            raise self._refusal
+        yield [f"C{place}" for place in range(len(self._types))], self._types, iter(self._rows)
+
     def run(self, text: str) -> list[dict[str, Any]]:
-        if text == "CREATE;":
+        if text.startswith(("CREATE", "INSERT")):
             return [{"@type": "currentStatus", "commandStatus": {"message": "made"}}]
-        if text == "NONSENSE;":
-            raise UserError("line 1:1: mismatched input")
+        if self._refusal is not None:
+            raise self._refusal
         return [{"@type": "variables", "variables": [{"name": "a", "value": "1"}]}]
 
 
+def _cursor(*rows: list[Any], types: tuple[str, ...] = (), refusal: Exception | None = None) -> dbapi.Cursor:
+    return dbapi.Connection(cast("Any", _Client(*rows, types=types, refusal=refusal))).cursor()
+
+
 def test_what_show_lists_are_rows() -> None:
-    cursor = dbapi.Cursor(cast("Any", _Client()))
+    cursor = _cursor()
     cursor.execute("SHOW VARIABLES")
-    assert [each[0] for each in cursor.description or ()] == ["NAME", "VALUE"]
+    assert cursor.description == [(name, "STRING", None, None, None, None, True) for name in ("NAME", "VALUE")]
+    assert (cursor.rowcount, cursor.rownumber) == (1, 0)
     assert cursor.fetchall() == [("a", "1")]
+    assert cursor.rownumber == 1
     cursor.execute("CREATE")
-    assert cursor.description is None
-    with pytest.raises(dbapi.InterfaceError):
-        cursor.fetchall()
+    assert (cursor.description, cursor.rowcount, cursor.rownumber) == (None, -1, None)
+    for fetch in (cursor.fetchall, cursor.fetchone, cursor.fetchmany):
+        with pytest.raises(dbapi.InterfaceError, match="gave no rows"):
+            fetch()
+
+
+@pytest.mark.parametrize(
+    ("refusal", "kind", "code"),
+    [
+        (RefusedError("line 1:1: mismatched input", code=40001), "ProgrammingError", 40001),
+        (RefusedError("not authorized", code=40301), "ProgrammingError", 40301),
+        (RefusedError("who are you?", code=40100), "OperationalError", 40100),
+        (RefusedError("too many", code=42900), "OperationalError", 42900),
+        (RefusedError("starting", code=50300), "OperationalError", 50300),
+        (RefusedError("oh", code=50000), "InternalError", 50000),
+        (RefusedError("POST only", code=40500), "NotSupportedError", 40500),
+        (UserError("no end of a text"), "ProgrammingError", None),
+        (ServerAwayError("gone"), "OperationalError", None),
+        (ConnectionResetError("gone"), "OperationalError", None),
+    ],
+)
+@pytest.mark.parametrize("statement", ["SELECT 1 FROM s", "SHOW VARIABLES"])
+def test_errors_are_sorted_as_pep_249_has_them(statement: str, refusal: Exception, kind: str, code: int | None) -> None:
+    cursor = _cursor(refusal=refusal)
     with pytest.raises(dbapi.DatabaseError) as refused:
-        cursor.execute("NONSENSE")
-    assert not isinstance(refused.value, dbapi.OperationalError)
+        cursor.execute(statement)
+    assert (type(refused.value).__name__, refused.value.code) == (kind, code)
+
+
+def test_the_module_and_its_connections_have_what_pep_249_names() -> None:
+    tree = {
+        "Warning": Exception, "Error": Exception, "InterfaceError": dbapi.Error, "DatabaseError": dbapi.Error,
+        "DataError": dbapi.DatabaseError, "OperationalError": dbapi.DatabaseError,
+        "IntegrityError": dbapi.DatabaseError, "InternalError": dbapi.DatabaseError,
+        "ProgrammingError": dbapi.DatabaseError, "NotSupportedError": dbapi.DatabaseError,
+    }  # fmt: skip
+    for name, above in tree.items():
+        assert getattr(headwater.sql, name).__base__ is above
+        assert getattr(dbapi.Connection, name) is getattr(headwater.sql, name)
+    assert (headwater.sql.apilevel, headwater.sql.threadsafety, headwater.sql.paramstyle) == ("2.0", 1, "qmark")
+    assert headwater.sql.Date(2020, 2, 29) == date(2020, 2, 29)
+    assert headwater.sql.Timestamp(2020, 2, 29, 1, 2, 3) == datetime(2020, 2, 29, 1, 2, 3)  # noqa: DTZ001
+    assert headwater.sql.Time(1, 2, 3) == time(1, 2, 3)
+    assert headwater.sql.Binary(b"a") == b"a"
+    now = headwater.sql.TimestampFromTicks(86_400.5 * 365)
+    assert (now.date(), now.time()) == (
+        headwater.sql.DateFromTicks(86_400.5 * 365),
+        headwater.sql.TimeFromTicks(86_400.5 * 365),
+    )
+    assert all(hasattr(headwater.sql, name) for name in headwater.sql.__all__)
+    with pytest.raises(AttributeError):
+        headwater.sql.nothing  # noqa: B018
+
+
+_TYPES = ("STRING", "BYTES", "DECIMAL(5, 2)", "DATE", "TIME", "TIMESTAMP", "ARRAY<TIMESTAMP>", "MAP<INTEGER, BYTES>",
+          "STRUCT<`A` DATE, `B` INTEGER>", "SOMETHING ELSE")  # fmt: skip
+
+
+def test_columns_have_types_and_their_values_are_those_of_python() -> None:
+    row = ["a", "AP8=", Decimal("1.50"), "2020-02-29", "01:02", "2020-02-29T01:02:03.004", [0, None], {"5": "AA=="},
+           {"A": 1, "B": None}, 7]  # fmt: skip
+    cursor = _cursor(row, [None] * 10, types=_TYPES).execute("-- what is there\nSELECT * FROM s")
+    assert cursor.description is not None
+    codes = [each[1] for each in cursor.description]
+    assert codes == list(_TYPES)
+    kinds = [dbapi.STRING, dbapi.BINARY, dbapi.NUMBER, dbapi.DATETIME, dbapi.DATETIME, dbapi.DATETIME]
+    assert all(code == kind for code, kind in zip(codes, kinds, strict=False))
+    assert not any(code in (dbapi.STRING, dbapi.NUMBER, dbapi.ROWID) for code in codes[6:])
+    assert cursor.description[2] == ("C2", "DECIMAL(5, 2)", None, None, 5, 2, True)
+    moment = datetime(2020, 2, 29, 1, 2, 3, 4000)  # noqa: DTZ001  a TIMESTAMP has no zone
+    first = datetime(1970, 1, 1)  # noqa: DTZ001
+    assert cursor.fetchone() == (
+        "a", b"\0\xff", Decimal("1.50"), date(2020, 2, 29), time(1, 2), moment, [first, None], {5: b"\0"},
+        {"A": date(1970, 1, 2), "B": None}, 7,
+    )  # fmt: skip
+    assert cursor.fetchmany() == [(None,) * 10]
+    assert (cursor.fetchone(), cursor.fetchall(), cursor.rowcount, cursor.rownumber) == (None, [], -1, 2)
+
+
+def test_tables_of_arrow_have_the_types_of_the_columns_also_where_no_row_has_a_value() -> None:
+    cursor = _cursor(["a", None, {"5": "AA=="}], types=("STRING", "DECIMAL(5, 2)", "MAP<INTEGER, BYTES>"))
+    table = cursor.execute("WITH x AS (SELECT 1) SELECT * FROM x").to_arrow()
+    assert [str(each.type) for each in table.schema] == ["string", "decimal128(5, 2)", "map<int32, binary>"]
+    assert table.to_pylist() == [{"C0": "a", "C1": None, "C2": [(5, b"\0")]}]
+    assert _cursor().execute("SHOW VARIABLES").to_arrow().to_pylist() == [{"NAME": "a", "VALUE": "1"}]
+
+
+def test_rows_that_insert_wrote_are_counted() -> None:
+    cursor = _cursor()
+    assert cursor.execute("INSERT INTO s VALUES (?)", [1]).rowcount == 1
+    assert cursor.executemany("INSERT INTO s VALUES (?)", [[1], [2], [3]]).rowcount == 3
+    assert cursor.executemany("INSERT INTO s VALUES (?)", []).rowcount == 0
+    assert cursor.execute("INSERT INTO s SELECT * FROM t").rowcount == -1
+    assert cursor.executemany("CREATE STREAM s", [[], []]).rowcount == -1
+    assert cursor.lastrowid is None
+
+
+def test_what_is_closed_is_told() -> None:
+    cursor = _cursor([1], types=("INTEGER",)).execute("SELECT * FROM s")
+    connection = cursor.connection
+    assert connection is not None
+    assert connection.autocommit
+    connection.commit()
+    with pytest.raises(dbapi.NotSupportedError):
+        connection.rollback()
+    connection.close()
+    for use in (connection.cursor, connection.commit, connection.rollback, cursor.fetchone, cursor.fetchall):
+        with pytest.raises(dbapi.InterfaceError, match="closed"):
+            use()
+    with pytest.raises(dbapi.InterfaceError, match="closed"):
+        cursor.execute("SELECT 1 FROM s")
+
+
+def test_an_error_between_rows_is_told() -> None:
+    def rows() -> Iterator[list[Any]]:
+        yield [1]
+        raise RefusedError("the broker is away", code=50000)
+
+    cursor = _cursor(*[[1]], types=("INTEGER",)).execute("SELECT * FROM s")
+    cursor._rows = rows()
+    assert cursor.fetchone() == (1,)
+    with pytest.raises(dbapi.InternalError, match="the broker is away"):
+        cursor.fetchall()
+
+
+def test_an_address_that_is_none_and_certificates_that_are_not_there_are_told() -> None:
+    with pytest.raises(dbapi.InterfaceError, match="is no server"):
+        dbapi.connect("ftp://nowhere")
+    with pytest.raises(dbapi.InterfaceError, match="No such file"):
+        dbapi.connect("https://localhost", ca_location="/nowhere.pem")
+    login = dbapi.connect("http://localhost", user="ada", password="p:w")._client._headers["Authorization"]
+    assert login == "Basic " + base64.b64encode(b"ada:p:w").decode()
