@@ -25,6 +25,7 @@ from headwater.connect.metrics.exposition import RunningConnector, RunningTask
 from headwater.connect.plugins import Plugin
 from headwater.connect.runtime.herder import unresolved
 from headwater.connect.runtime.task import State, TaskHandle, TaskId, running_task
+from headwater.connect.runtime.worker import TaskSpec
 
 logger = logging.getLogger("headwater.connect")
 
@@ -289,7 +290,7 @@ class LocalWork:
             parsed = connector_def(self._worker.catalog, plugin.kind).parse(resolved)
             self._worker.generations[task] = made_for[0]
             made = self._worker.make_task(
-                task, plugin, config, resolved, parsed, secrets, paused=paused, on_topic=self._topic_seen(task)
+                TaskSpec(task, plugin, config, resolved, parsed, secrets, paused, self._topic_seen(task))
             )
         except Exception as error:  # noqa: BLE001
             self._tasks[task] = LocalTask(made_for, None)

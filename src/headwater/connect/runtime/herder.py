@@ -24,7 +24,7 @@ from headwater.connect.runtime.config_checks import ConfigChecks
 from headwater.connect.runtime.offset_calls import OffsetCalls
 from headwater.connect.runtime.refusals import NOT_STOPPED, AlreadyExists, BadRequest, NotFound
 from headwater.connect.runtime.task import State, TaskHandle, TaskId, running_task, status_of
-from headwater.connect.runtime.worker import Worker
+from headwater.connect.runtime.worker import TaskSpec, Worker
 
 logger = logging.getLogger("headwater.connect")
 
@@ -318,9 +318,9 @@ class Herder:
                 )
             found.task_configs = [unresolved({**resolved, **each}, resolved, found.config) for each in asked]
             found.tasks = [
-                self.worker.make_task(TaskId(found.name, number), found.plugin, found.task_configs[number], {**resolved, **each}, config, found.secrets, paused=found.target is State.PAUSED, on_topic=found.topics.add)
+                self._make_task(found, number, found.task_configs[number], {**resolved, **each}, config)
                 for number, each in enumerate(asked)
-            ]  # fmt: skip
+            ]
         except Exception as error:  # noqa: BLE001
             self._failed(found, error)
             return
@@ -373,9 +373,18 @@ class Herder:
         given = {**found.config, **found.task_configs[number]}
         resolved = self.worker.providers.resolved(given)
         config = connector_def(self.worker.catalog, found.plugin.kind).parse(resolved)
-        made = self.worker.make_task(TaskId(found.name, number), found.plugin, given, resolved, config, found.secrets, paused=found.target is State.PAUSED, on_topic=found.topics.add)  # fmt: skip
-        found.tasks[number] = made
+        found.tasks[number] = made = self._make_task(found, number, given, resolved, config)
         made.start()
+
+    def _make_task(
+        self, found: Running, number: int, given: Mapping[str, str], props: Mapping[str, str], config: dict[str, Any]
+    ) -> TaskHandle:
+        paused = found.target is State.PAUSED
+        return self.worker.make_task(
+            TaskSpec(
+                TaskId(found.name, number), found.plugin, given, props, config, found.secrets, paused, found.topics.add
+            )
+        )
 
 
 def unresolved(task: Mapping[str, str], resolved: Mapping[str, str], config: Mapping[str, str]) -> dict[str, str]:

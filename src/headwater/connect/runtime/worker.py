@@ -5,7 +5,7 @@ ended.
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from headwater.client import Admin
 from headwater.connect.api import SinkConnector, SourceConnector, SparkSinkTask
@@ -35,6 +35,19 @@ _CONVERTERS: Final = (
     "value.converter",
     "header.converter",
 )  # of a worker's properties, all that executors see
+
+
+class TaskSpec(NamedTuple):
+    """What a task is made of."""
+
+    id: TaskId
+    plugin: Plugin
+    given: Mapping[str, str]  # its config with references to secrets, as it is stored and shown
+    props: Mapping[str, str]  # the same, resolved
+    config: dict[str, Any]  # of these, what every connector has, parsed
+    secrets: frozenset[str]
+    paused: bool
+    on_topic: Callable[[str], None]
 
 
 class Slots(Protocol):
@@ -104,72 +117,38 @@ class Worker:
         with Admin({**self.client("admin", {}), "default.api.timeout.ms": "15000"}) as admin:
             return admin.describe_cluster().cluster_id
 
-    def make_task(
-        self,
-        task_id: TaskId,
-        plugin: Plugin,
-        given: Mapping[str, str],
-        props: Mapping[str, str],
-        config: dict[str, Any],
-        secrets: frozenset[str],
-        *,
-        paused: bool,
-        on_topic: Callable[[str], None],
-    ) -> TaskHandle:
-        """In a slot, if the worker has some and the task needs no session. `props` are `given` with references
-        resolved.
-        """
+    def make_task(self, spec: TaskSpec) -> TaskHandle:
+        """In a slot, if the worker has some and the task needs no session."""
         startup = self.metrics.tasks.begun()
         try:
-            made = self._placed_task(task_id, plugin, given, props, config, secrets, paused=paused, on_topic=on_topic)
+            made = self._placed_task(spec)
         except BaseException:
             startup.state(State.FAILED)
             raise
         made.startup = startup
-        made.plugins = plugin_texts(self.catalog, plugin, props, self._resolved)
+        made.plugins = plugin_texts(self.catalog, spec.plugin, spec.props, self._resolved)
         return made
 
-    def _placed_task(
-        self,
-        task_id: TaskId,
-        plugin: Plugin,
-        given: Mapping[str, str],
-        props: Mapping[str, str],
-        config: dict[str, Any],
-        secrets: frozenset[str],
-        *,
-        paused: bool,
-        on_topic: Callable[[str], None],
-    ) -> TaskHandle:
-        isolated = config["task.isolation"] == "slot"
-        if self.slots is not None and not plugin.cls.needs_spark:
-            topic_seen = on_topic if self.config["topic.tracking.enable"] else lambda _topic: None
-            generation = self.generations.get(task_id, 0)
+    def _placed_task(self, spec: TaskSpec) -> TaskHandle:
+        isolated = spec.config["task.isolation"] == "slot"
+        if self.slots is not None and not spec.plugin.cls.needs_spark:
+            generation = self.generations.get(spec.id, 0)
             return self.slots.task(
-                task_id, plugin, given, generation, isolated=isolated, paused=paused, on_topic=topic_seen
-            )
+                spec.id, spec.plugin, spec.given, generation,
+                isolated=isolated, paused=spec.paused, on_topic=self._topic_seen(spec),
+            )  # fmt: skip
         if isolated:
             raise ConnectError(
                 "task.isolation=slot: this connector's tasks are queries of the worker's Spark session"
-                if plugin.cls.needs_spark
+                if spec.plugin.cls.needs_spark
                 else "task.isolation=slot needs a worker with slots: task.slots and spark.master in its properties"
             )
-        return self.task_here(task_id, plugin, props, config, secrets, paused=paused, on_topic=on_topic)
+        return self.task_here(spec)
 
-    def task_here(
-        self,
-        task_id: TaskId,
-        plugin: Plugin,
-        props: Mapping[str, str],
-        config: dict[str, Any],
-        secrets: frozenset[str],
-        *,
-        paused: bool,
-        on_topic: Callable[[str], None],
-    ) -> WorkerTask:
+    def task_here(self, spec: TaskSpec) -> WorkerTask:
         """A task of this process."""
-        made = self._new_task(task_id, plugin, props, config, secrets, paused=paused, on_topic=on_topic)
-        made.version = plugin.version
+        made = self._new_task(spec)
+        made.version = spec.plugin.version
         made.metrics = TaskMetrics(made.kind, monotonic_ms, wall_ms, self.metrics.windows)
         made.worker_spark = self.spark
         return made
@@ -180,92 +159,75 @@ class Worker:
             self.slots.shut_down()
         self.spark.close()
 
-    def _new_task(
-        self,
-        task_id: TaskId,
-        plugin: Plugin,
-        props: Mapping[str, str],
-        config: dict[str, Any],
-        secrets: frozenset[str],
-        *,
-        paused: bool,
-        on_topic: Callable[[str], None],
-    ) -> WorkerTask:
+    def _topic_seen(self, spec: TaskSpec) -> Callable[[str], None]:
+        return spec.on_topic if self.config["topic.tracking.enable"] else lambda _topic: None
+
+    def _new_task(self, spec: TaskSpec) -> WorkerTask:
+        props, task_class = spec.props, spec.plugin.cls.task_class
         flush_interval_s = self.config["offset.flush.interval.ms"] / 1000
-        topic_seen = on_topic if self.config["topic.tracking.enable"] else lambda _topic: None
 
         def pipeline() -> Pipeline:
-            return Pipeline(self.catalog, props, config, self._resolved)
+            return Pipeline(self.catalog, props, spec.config, self._resolved)
 
-        if plugin.kind is Kind.SOURCE:
+        if spec.plugin.kind is Kind.SOURCE:
             return self.source_task(
-                task_id,
-                plugin.cls.task_class,
+                spec.id,
+                task_class,
                 pipeline,
                 props,
-                config,
-                self.offsets_of(task_id.connector, props),
+                spec.config,
+                self.offsets_of(spec.id.connector, props),
                 self.client("producer", props),
                 self.client("admin", props),
                 flush_interval_s=flush_interval_s,
                 flush_timeout_s=self.config["offset.flush.timeout.ms"] / 1000,
                 topic_creation=self.config["topic.creation.enable"],
-                on_topic=topic_seen,
-                secrets=secrets,
-                paused=paused,
+                on_topic=self._topic_seen(spec),
+                secrets=spec.secrets,
+                paused=spec.paused,
             )
-        if issubclass(plugin.cls.task_class, SparkSinkTask):
-            return self._spark_sink(task_id, plugin, props, config, secrets, paused=paused, on_topic=topic_seen)
+        if issubclass(task_class, SparkSinkTask):
+            return self._spark_sink(spec)
         return SinkWorkerTask(
-            task_id,
-            plugin.cls.task_class,
+            spec.id,
+            task_class,
             pipeline,
             props,
-            config,
+            spec.config,
             self.client("consumer", props),
             self.client("producer", props),
             self.client("admin", props),
             flush_interval_s=flush_interval_s,
-            on_topic=topic_seen,
-            secrets=secrets,
-            paused=paused,
+            on_topic=self._topic_seen(spec),
+            secrets=spec.secrets,
+            paused=spec.paused,
         )
 
-    def _spark_sink(
-        self,
-        task_id: TaskId,
-        plugin: Plugin,
-        props: Mapping[str, str],
-        config: dict[str, Any],
-        secrets: frozenset[str],
-        *,
-        paused: bool,
-        on_topic: Callable[[str], None],
-    ) -> WorkerTask:
+    def _spark_sink(self, spec: TaskSpec) -> WorkerTask:
         conversion = Conversion.of(
-            task_id,
-            props,
-            config,
+            spec.id,
+            spec.props,
+            spec.config,
             worker={name: value for name, value in self._resolved.items() if name.startswith(_CONVERTERS)},
             allowed=tuple(self.config["plugin.allowlist"]),
-            secrets=secrets,
-            producer=self.client("producer", props),
-            admin=self.client("admin", props),
+            secrets=spec.secrets,
+            producer=self.client("producer", spec.props),
+            admin=self.client("admin", spec.props),
         )
-        own = plugin.config_def.parse(props)
+        own = spec.plugin.config_def.parse(spec.props)
         plan = QueryPlan(
             own["checkpoint.location"], own["batch.interval.ms"], own["batch.records.max"], own["value.schema"]
         )
         return SparkSinkWorkerTask(
-            task_id,
-            plugin.cls.task_class,
+            spec.id,
+            spec.plugin.cls.task_class,
             conversion,
-            self.client("consumer", props),
+            self.client("consumer", spec.props),
             plan,
-            restart=config["errors.restart"],
-            on_topic=on_topic,
-            secrets=secrets,
-            paused=paused,
+            restart=spec.config["errors.restart"],
+            on_topic=self._topic_seen(spec),
+            secrets=spec.secrets,
+            paused=spec.paused,
         )
 
     def source_task(self, task_id: TaskId, *arguments: Any, **keywords: Any) -> SourceWorkerTask:

@@ -22,7 +22,7 @@ from headwater.connect.config.secrets import forms_of, redacted, secrets_in
 from headwater.connect.connector_config.common import connector_def
 from headwater.connect.errors import ConnectError
 from headwater.connect.runtime.task import State, TaskId, WorkerTask
-from headwater.connect.runtime.worker import Worker
+from headwater.connect.runtime.worker import TaskSpec, Worker
 from headwater.connect.slots import task_messages as messages
 from headwater.spark.slots.frames import Channel, ChannelClosed
 from headwater.spark.slots.greeting import greeting
@@ -148,7 +148,7 @@ class HostedTask:
     def _made(self, secrets: set[str]) -> WorkerTask:
         begin, slot_worker = self._begin, self._host.worker()
         worker = slot_worker.worker
-        task_id, config = self.id, begin.config
+        config = begin.config
         plugin = worker.catalog.connector(config.get("connector.class", ""))
         definition = connector_def(worker.catalog, plugin.kind)
         given: set[str] = set()
@@ -156,12 +156,8 @@ class HostedTask:
         secrets |= secrets_in(config, resolved, definition + plugin.config_def) | forms_of(given)
         parsed = definition.parse(resolved)
 
-        def make() -> WorkerTask:
-            return worker.task_here(
-                task_id, plugin, resolved, parsed, frozenset(secrets), paused=begin.paused, on_topic=self._topic_seen
-            )
-
-        return slot_worker.task(begin, make)
+        spec = TaskSpec(self.id, plugin, config, resolved, parsed, frozenset(secrets), begin.paused, self._topic_seen)
+        return slot_worker.task(begin, lambda: worker.task_here(spec))
 
     def _changed(self, task: WorkerTask) -> None:
         trace = (task.trace or "") if task.state is State.FAILED else ""

@@ -27,7 +27,7 @@ from headwater.connect.runtime.spark_session import WorkerSpark
 from headwater.connect.runtime.spark_sink import QueryPlan, SparkSinkWorkerTask
 from headwater.connect.runtime.submitted import Submitted
 from headwater.connect.runtime.task import State, TaskId
-from headwater.connect.runtime.worker import Worker
+from headwater.connect.runtime.worker import TaskSpec, Worker
 
 PATIENCE_S = 60.0
 SINK = {"name": "x", "connector.class": "SparkSink", "topics": "t", "value.converter": "JsonConverter"}
@@ -401,6 +401,8 @@ def test_executors_get_no_properties_of_the_worker_but_those_of_converters(tmp_p
     config = {**SINK, "format": "parquet", "options.path": "/p", "checkpoint.location": "/c"}
     plugin = worker.catalog.connector("SparkSink")
     parsed = connector_def(worker.catalog, Kind.SINK).parse(config)
-    task = worker.make_task(TaskId("x", 0), plugin, config, config, parsed, frozenset(), paused=False, on_topic=lambda _topic: None)  # fmt: skip
+    task = worker.make_task(
+        TaskSpec(TaskId("x", 0), plugin, config, config, parsed, frozenset(), False, lambda _topic: None)
+    )
     assert isinstance(task, SparkSinkWorkerTask)
     assert set(task._conversion.worker) == {"key.converter", "value.converter", "value.converter.schemas.enable"}
