@@ -8,7 +8,6 @@ away, what is to be fenced waits, and is tried again.
 
 import logging
 import queue
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -19,8 +18,8 @@ from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.base.ids import TopicPartition
 from headwater.client.consumer.positions import OffsetAndMetadata
 from headwater.spark.slots.slot_links import SlotLink
-from headwater.streams.lead.end_callbacks import EndCallbacks
 from headwater.streams.lead.membership import Lead, lead_of
+from headwater.streams.lead.run_thread import RunThread
 from headwater.streams.lead.status import SlotStatus, document
 from headwater.streams.lead.task_moves import Action, Grant, TaskMoves
 from headwater.streams.protocol import slot_messages as messages
@@ -79,13 +78,10 @@ class ApplicationLead:
         self._ending: set[int] = set()  # lives whose lease ends
         self._progress: dict[int, messages.Progress] = {}
         self._records_before = 0  # of slots that are gone
-        self._started = threading.Event()
-        self._end = EndCallbacks()
-        self._error: BaseException | None = None
         self._stopping = False
         self._errors: deque[dict[str, Any]] = deque(maxlen=_ERRORS_MAX)
         self._status = document(self.name, program.tasks, (), phase="starting")
-        self._thread = threading.Thread(target=self._main, name=f"headwater-lead-{self.name}", daemon=True)
+        self._thread = RunThread(self._run, f"headwater-lead-{self.name}", self._tell_end)
 
     # From other threads
 
@@ -113,23 +109,18 @@ class ApplicationLead:
         """Until every task is open, or it has ended before; False if neither is so within `timeout` seconds. Raises
         what ended it.
         """
-        started = self._started.wait(timeout)
-        if self._error is not None:
+        started = self._thread.started.wait(timeout)
+        if self._thread.error is not None:
             self.wait()
         return started
 
     def on_end(self, callback: Callable[[], None]) -> None:
         """Calls it when the application has ended, in its thread; at once if it has."""
-        self._end.add(callback)
+        self._thread.end.add(callback)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Until the application has ended; False if it has not within `timeout` seconds. Raises what ended it."""
-        self._thread.join(timeout)
-        if self._thread.is_alive():
-            return False
-        if self._error is not None:
-            raise self._error
-        return True
+        return self._thread.wait(timeout)
 
     def join(self) -> None:
         """Until it has ended, however."""
@@ -137,7 +128,7 @@ class ApplicationLead:
 
     @property
     def running(self) -> bool:
-        return self._thread.is_alive()
+        return self._thread.is_alive
 
     @property
     def status(self) -> dict[str, Any]:
@@ -145,18 +136,12 @@ class ApplicationLead:
 
     # The thread
 
-    def _main(self) -> None:
-        try:
-            self._run()
-        except BaseException as error:  # noqa: BLE001 - whoever waits is told
-            self._error = error
-        finally:
-            state = "stopped" if self._error is None else "failed"
-            tasks = [{**task, "slot": None, "state": "stopped"} for task in self._status["tasks"]]
-            ended = {"state": state, "error": str(self._error or ""), "slots": [], "tasks": tasks}
-            self._status = {**self._status, **ended}
-            self._started.set()
-            self._end.end()
+    def _tell_end(self) -> None:
+        error = self._thread.error
+        state = "stopped" if error is None else "failed"
+        tasks = [{**task, "slot": None, "state": "stopped"} for task in self._status["tasks"]]
+        ended = {"state": state, "error": str(error or ""), "slots": [], "tasks": tasks}
+        self._status = {**self._status, **ended}
 
     def _run(self) -> None:
         self._lead = lead = self._make_lead(self._program)
@@ -188,8 +173,8 @@ class ApplicationLead:
         self._tick()
         self._do(self._moves.tick(_now_ms()))
         self._show()
-        if self._moves.all_open and not self._started.is_set():
-            self._started.set()
+        if self._moves.all_open and not self._thread.started.is_set():
+            self._thread.started.set()
 
     def _tick(self) -> None:
         """The membership, and what brokers that were away have left undone."""

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.errors import UserError
-from headwater.streams.lead.end_callbacks import EndCallbacks
 from headwater.streams.lead.membership import lead_of
+from headwater.streams.lead.run_thread import RunThread
 from headwater.streams.lead.status import SlotStatus, document, this_process
 from headwater.streams.lead.status_server import publish
 from headwater.streams.protocol import task_ownership as protocol
@@ -39,27 +39,24 @@ class LocalRun:
         self._app = app
         self._settings = settings
         self._stopping = stopping or threading.Event()
-        self._started = threading.Event()
-        self._error: BaseException | None = None
         self._slot: Slot | None = None
         self._opening: Slot | None = None
         self._program: Program | None = None
         self.queries: QueryServer | None = None
-        self._end = EndCallbacks()
-        self._thread = threading.Thread(target=self._main, name=f"headwater-streams-{app.name}", daemon=True)
+        self._thread = RunThread(self._run, f"headwater-streams-{app.name}")
 
     def start(self) -> "LocalRun":
         """Returns when all tasks are open, or the run was told to stop before; raises what kept them from it."""
         self._thread.start()
-        self._started.wait()
-        if not self._thread.is_alive() or self._error is not None:
+        self._thread.started.wait()
+        if not self._thread.is_alive or self._thread.error is not None:
             self.wait()
         return self
 
     def ask_to_stop(self, error: UserError | None = None) -> None:
         """Commits and ends, some time. `error`: why, if it is none of its own doing; whoever waits is told."""
-        if error is not None and self._error is None:
-            self._error = error
+        if error is not None and self._thread.error is None:
+            self._thread.error = error
         self._stopping.set()
 
     def stop(self) -> None:
@@ -71,12 +68,7 @@ class LocalRun:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Until the run has ended; False if it has not within `timeout` seconds. Raises what ended it."""
-        self._thread.join(timeout)
-        if self._thread.is_alive():
-            return False
-        if self._error is not None:
-            raise self._error
-        return True
+        return self._thread.wait(timeout)
 
     def store(self, name: str) -> LocalStore:
         """A store to read, as of the last commit that is written: while its task is behind, five seconds old or more;
@@ -92,7 +84,7 @@ class LocalRun:
 
     @property
     def running(self) -> bool:
-        return self._thread.is_alive() and self._error is None
+        return self._thread.is_alive and self._thread.error is None
 
     def __enter__(self) -> "LocalRun":
         return self
@@ -100,26 +92,18 @@ class LocalRun:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def _main(self) -> None:
-        try:
-            self._run()
-        except BaseException as error:  # noqa: BLE001 - whoever waits is told
-            self._error = error
-        finally:
-            self._started.set()
-            self._end.end()
-
     def on_end(self, callback: Callable[[], None]) -> None:
         """Calls it when the run has ended, in the run's thread; at once if it has."""
-        self._end.add(callback)
+        self._thread.end.add(callback)
 
     def status(self) -> dict[str, Any]:
         """Tasks with their positions, lag and how much is restored; what went wrong lately. See `lead.status`."""
         slot, program = self._opening, self._program
         if slot is None or program is None:
-            phase = "failed" if self._error is not None else "stopped" if self._end.has_ended else "starting"
+            error, has_ended = self._thread.error, self._thread.end.has_ended
+            phase = "failed" if error is not None else "stopped" if has_ended else "starting"
             told = document(self._app.name, program.tasks if program is not None else (), (), phase=phase)
-            return {**told, "error": str(self._error or "")}
+            return {**told, "error": str(error or "")}
         tasks = [task.name for task in slot.tasks if task.is_running]
         rows, errors = slot.report.rows(slot.tasks), slot.report.errors
         mine = SlotStatus(0, this_process(), 1, tasks, slot.fetched, dict(slot.dropped), rows, errors)
@@ -157,7 +141,7 @@ class LocalRun:
                 slot.open()
                 self._slot = slot
                 self._serve_queries()
-                self._started.set()
+                self._thread.started.set()
                 while not self._stopping.is_set():
                     slot.turn()
                 slot.commit()
