@@ -629,10 +629,10 @@ def test_columns_of_compiled_code_and_of_python_stay_in_their_order() -> None:
 
     def add_packed(key: bytes) -> None:
         offsets, stamp = array("q", [0, len(key)]).tobytes(), array("q", [7]).tobytes()
-        task.packed_of("out", None).add(PackedRows(1, offsets, key, bytes(8), stamp))
+        task.outputs.packed_of("out", None).add(PackedRows(1, offsets, key, bytes(8), stamp))
 
     def add_plain(key: bytes) -> None:
-        columns = task.columns_of("out", None, placed=False)
+        columns = task.outputs.columns_of("out", None, placed=False)
         columns.keys.append(key)
         columns.values.append(bytes(8))
         columns.timestamps.append(7)

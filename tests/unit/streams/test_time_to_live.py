@@ -62,9 +62,9 @@ def task_of(app: App, state: TaskState) -> Task:
 def give(task: Task, key: str, value: str, at: int) -> list[str]:
     """What the processor said."""
     task.add("in", [InputRecord("in", 0, at, at, key.encode(), value.encode(), ())])
-    before = len(task._outputs)
+    before = len(task.outputs.records)
     assert task.process_next() == 1
-    return [(record.value or b"").decode() for record in task._outputs[before:]]
+    return [(record.value or b"").decode() for record in task.outputs.records[before:]]
 
 
 def rows(task: Task) -> tuple[list[Any], list[Any]]:
@@ -125,7 +125,7 @@ def test_delete_and_put_if_absent_know_the_plain_value() -> None:
 def replayed(task: Task) -> Task:
     """A task on an empty disk, restored from what the other one has logged."""
     again = task_of(build(), MemoryState())
-    for record in task._changelog:
+    for record in task.outputs.changelog:
         store = next(name for name in again.byte_stores if record.topic == f"app-{name}-changelog")
         again.byte_stores[store].restore(record.key or b"", record.value, record.timestamp)
     again.stream_time_ms = task.stream_time_ms  # as committed with the offsets

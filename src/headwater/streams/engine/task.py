@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from headwater.base.errors import UserError
-from headwater.streams.engine.columns import Chunk, OutputColumns, PackedColumns
+from headwater.streams.engine.columns import Chunk
 from headwater.streams.engine.context import NodeContext
 from headwater.streams.engine.emit_on_close import ClosingProcessor
 from headwater.streams.engine.expiry import expiring_rows
@@ -24,6 +24,7 @@ from headwater.streams.engine.failures import ClusterFailure, FailureHandler, St
 from headwater.streams.engine.late_records import LateRecords
 from headwater.streams.engine.opening import AnyStore, is_cached, open_bytes, typed
 from headwater.streams.engine.operator_times import OperatorTimes
+from headwater.streams.engine.output_buffer import OutputBuffer
 from headwater.streams.engine.partition_group import Decode, PartitionGroup, PartitionQueue
 from headwater.streams.engine.punctuation import PunctuationQueue, Schedule
 from headwater.streams.engine.record_caches import flush_all, in_order_of_nodes
@@ -90,15 +91,10 @@ class Task:
         self._late = None if settings.late_records_topic is None else LateRecords(settings.late_records_topic)
         self._sources: dict[str, Forward] = {}  # topic -> what its records are given to
         self._patterns: list[tuple[str, Forward, Decode]] = []
-        self._outputs: list[OutputRecord] = []
-        self._changelog: list[OutputRecord] = []
+        self.outputs = OutputBuffer()
         self._failures = FailureHandler(
-            settings.errors, settings.application_id, self.task_id, self._outputs.append, self.drop
+            settings.errors, settings.application_id, self.task_id, self.outputs.records.append, self.drop
         )
-        self._pieces: list[OutputColumns | OutputRecord] = []  # where nodes and lane take turns: what went before
-        self._changelog_pieces: list[OutputColumns | OutputRecord] = []
-        self._columns: dict[str, OutputColumns] = {}
-        self._changelog_columns: dict[str, OutputColumns] = {}
         self._lane: Lane | None = None
         self._lane_known = False  # it is made when records come by column
         self._scheduled: list[Schedule] | None = []  # by `init` of the nodes; None when they are through
@@ -190,7 +186,7 @@ class Task:
         topic = self.topic_name(node.topic) if isinstance(node.topic, str) else node.topic
         partitions = self._partitions(node.partitioner) if node.partitioner is not None else None
         key, value = node.key or self.settings.key, node.value or self.settings.value
-        return Sink(topic, key, value, partitions, self._outputs.append, self._production_failed)
+        return Sink(topic, key, value, partitions, self.outputs.records.append, self._production_failed)
 
     def _partitions(self, partitioner: Partitioner) -> Callable[[str, Any, Any], list[int | None]]:
         def choose(topic: str, key: Any, value: Any) -> list[int | None]:
@@ -244,7 +240,7 @@ class Task:
     def process_next(self, most: int = 1) -> int:
         """The next buffered record, or a run of up to `most`; how many."""
         if self._lane is not None and self.group.in_columns:
-            self.begin_columns()
+            self.outputs.begin_columns()
             done = self._lane.step(most)
             if done:
                 for cache in self.caches:  # not within the run: what fails there would do the run again
@@ -278,8 +274,7 @@ class Task:
 
     def process_record(self, queue: PartitionQueue, raw: InputRecord, record: Record) -> None:
         """One record through all nodes, then the stream-time punctuators that it makes due."""
-        if self._columns or self._changelog_columns:
-            self._put_aside()
+        self.outputs.begin_records()
         self.observe(record.timestamp)
         if self._expiring:
             self._expire()
@@ -294,7 +289,7 @@ class Task:
             raise StreamsError(self._failures.of("processing", error, raw, record.timestamp, node)) from error
         self._current = None
         if self._late is not None:
-            self._outputs += self._late.take(raw)
+            self.outputs.records += self._late.take(raw)
         if self._stream_schedules.due_ms <= self.stream_time_ms:
             self._stream_schedules.fire(self.stream_time_ms, self._call)
 
@@ -318,8 +313,7 @@ class Task:
         """Changes that wait in record caches go to the changelog and through the nodes behind: before the `collect` of
         a commit. Nothing waits afterwards: the offsets of its records are committed, and nobody would come back to it.
         """
-        if self._columns or self._changelog_columns:
-            self._put_aside()
+        self.outputs.begin_records()
         flush_all(self.caches)
 
     def next_punctuation_ms(self) -> int | None:
@@ -332,19 +326,8 @@ class Task:
             buffer.flush()
         if self._times is not None:
             self._times.save()
-        if self._pieces or self._changelog_pieces or self._columns or self._changelog_columns:
-            self._put_aside()
-        output = TaskOutput(
-            self._outputs[:],
-            self._changelog[:],
-            self.group.positions(),
-            self.dropped,
-            self._pieces,
-            self._changelog_pieces,
-        )
-        self._outputs.clear()
-        self._changelog.clear()
-        self._pieces, self._changelog_pieces = [], []
+        records, changelog, pieces, changelog_pieces = self.outputs.take()
+        output = TaskOutput(records, changelog, self.group.positions(), self.dropped, pieces, changelog_pieces)
         self.dropped = {}
         self.commit_requested = False
         return output
@@ -428,51 +411,6 @@ class Task:
         origin = Origin(made_by.metadata, made_by.record)
         return StreamsError(self._failures.of("processing", error, None, made_by.timestamp, node, origin))
 
-    def begin_columns(self) -> None:
-        """What nodes have made so far comes before columns that are added from now on."""
-        if self._outputs or self._changelog:
-            self._put_aside()
-
-    def columns_of(self, topic: str, partition: int | None, placed: bool) -> OutputColumns:
-        """What a lane adds results for a topic to; with a partition it is a changelog. `placed`: each record names its
-        partition.
-        """
-        found = self._columns_now(topic, partition)
-        if found is None or isinstance(found, PackedColumns):
-            found = self._begin_columns(OutputColumns(topic, partition))
-            found.partitions = [] if placed else None
-        return found
-
-    def packed_of(self, topic: str, partition: int | None) -> PackedColumns:
-        """The same for compiled code."""
-        found = self._columns_now(topic, partition)
-        if not isinstance(found, PackedColumns):
-            found = PackedColumns(topic, partition)
-            self._begin_columns(found)
-        return found
-
-    def has_packed(self, topic: str, partition: int | None) -> bool:
-        """Whether what was added last for a topic is of compiled code."""
-        return isinstance(self._columns_now(topic, partition), PackedColumns)
-
-    def _columns_now(self, topic: str, partition: int | None) -> OutputColumns | None:
-        return (self._columns if partition is None else self._changelog_columns).get(topic)
-
-    def _begin_columns(self, columns: OutputColumns) -> OutputColumns:
-        """Those of the other kind come before it."""
-        if self._columns_now(columns.topic, columns.partition) is not None:
-            self._put_aside()
-        (self._columns if columns.partition is None else self._changelog_columns)[columns.topic] = columns
-        return columns
-
-    def _put_aside(self) -> None:
-        """Where nodes and lane take turns, the order of their results stays."""
-        self._pieces += [*self._outputs, *self._columns.values()]
-        self._changelog_pieces += [*self._changelog, *self._changelog_columns.values()]
-        self._outputs.clear()
-        self._changelog.clear()
-        self._columns, self._changelog_columns = {}, {}
-
     def observe(self, timestamp: int) -> None:
         """Stream time never goes back."""
         if timestamp > self.stream_time_ms:
@@ -480,7 +418,7 @@ class Task:
 
     def log_change(self, record: OutputRecord) -> None:
         """A change of a store, for its changelog."""
-        self._changelog.append(record)
+        self.outputs.changelog.append(record)
 
     def tombstone_at(self, timestamp: int) -> None:
         """The changelog record of a deletion has the timestamp of the update that deletes."""

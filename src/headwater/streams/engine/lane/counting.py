@@ -209,7 +209,7 @@ class _Counts(ABC):
 
     def _log(self, keys: Column, counts: bytes, stamps: bytes) -> None:
         if self._shape.log is not None:
-            columns = self._task.packed_of(self._shape.log, self._task.partition)
+            columns = self._task.outputs.packed_of(self._shape.log, self._task.partition)
             columns.add(self._packed(keys, counts, stamps))
 
     def _drop(self, reason: str, count: int) -> None:
@@ -237,10 +237,10 @@ class _KeyCounts(_Counts):
     def _send(self, packed: Column, counts: bytes, stamps: bytes) -> None:
         self._log(packed, counts, stamps)
         for topic in self._shape.topics:
-            self._task.packed_of(topic, None).add(self._packed(packed, counts, stamps))
+            self._task.outputs.packed_of(topic, None).add(self._packed(packed, counts, stamps))
 
     def tell_all(self, keys: list[bytes], values: list[bytes]) -> None:
-        self._task.begin_columns()
+        self._task.outputs.begin_columns()
         self._send(self._pack_cells(keys), *self._native.split_counts(values))
 
 
@@ -282,10 +282,10 @@ class _WindowCounts(_Counts):
         places = {topic: self._places(topic, len(counts) // 8, kept) for topic in self._shape.topics}
         self._log(logged, counts, stamps)
         for topic in self._shape.topics:
-            self._task.packed_of(topic, None).add(self._packed(told, counts, stamps, places[topic]))
+            self._task.outputs.packed_of(topic, None).add(self._packed(told, counts, stamps, places[topic]))
 
     def tell_all(self, keys: list[bytes], values: list[bytes]) -> None:
-        self._task.begin_columns()
+        self._task.outputs.begin_columns()
         self._send(*self._native.window_columns(keys), *self._native.split_counts(values))
 
     def _places(self, topic: str, size: int, keys: Column) -> bytes:

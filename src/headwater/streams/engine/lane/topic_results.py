@@ -52,7 +52,7 @@ class TopicResults:
         return values, PackedRows(len(keys), key_offsets, key_data, data, stamps, placed, value_offsets)
 
     def _is_packed(self, count: int) -> bool:
-        return count >= _FEW or self._task.has_packed(self._topic, self._partition)
+        return count >= _FEW or self._task.outputs.has_packed(self._topic, self._partition)
 
     def _packed(self, native: NativeCells, values: list[Any]) -> Column | None:
         """None: not all are texts. There are deletions among them, or encoding tells what is wrong."""
@@ -71,9 +71,9 @@ class TopicResults:
     def give(self, keys: Cells, prepared: Prepared, times: list[int], places: list[int] | None = None) -> None:
         values, packed = prepared
         if packed is not None:
-            self._task.packed_of(self._topic, self._partition).add(packed)
+            self._task.outputs.packed_of(self._topic, self._partition).add(packed)
             return
-        columns = self._task.columns_of(self._topic, self._partition, self._placed)
+        columns = self._task.outputs.columns_of(self._topic, self._partition, self._placed)
         columns.keys += keys
         columns.values += values
         columns.timestamps += times
