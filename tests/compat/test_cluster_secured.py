@@ -3,13 +3,13 @@ are known to both.
 """
 
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from compat.support.certificates import Authority
+from compat.support.server_process import end_servers, started_server
 from headwater.client import Admin, Producer
 from headwater.client.admin.scram import ScramMechanism, ScramUpsertion
 from headwater.client.types import NewTopic
@@ -44,28 +44,12 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[tuple[list[st
                 "ssl.keystore.location": authority.pem(f"broker{number}"),
                 "ssl.truststore.location": authority.path,
             }
-            with log.open("w") as complaints:
-                process = subprocess.Popen(
-                    [sys.executable, "-m", "headwater.server", *(f"{n}={t}" for n, t in properties.items())],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=complaints,
-                    text=True,
-                )
+            process, listeners = started_server(properties, log)
             processes.append(process)
-            assert process.stdout is not None
-            line = process.stdout.readline()
-            assert line.startswith("ready "), log.read_text()
-            addresses.append(line.split("://")[1].split()[0])
+            addresses.append(listeners["SASL_SSL"])
         yield addresses, authority, logs
     finally:
-        for process in processes:
-            process.terminate()
-        for process in processes:
-            process.wait(60)
-            for stream in (process.stdin, process.stdout):
-                if stream is not None:
-                    stream.close()
+        end_servers(processes)
         zookeeper.stop()
 
 

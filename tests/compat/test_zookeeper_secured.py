@@ -2,8 +2,6 @@
 is said when the one does not take the other.
 """
 
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +19,7 @@ from compat.support.secured_zookeeper import (
     jaas_module,
     start_secured,
 )
+from compat.support.server_process import end_servers, started_server
 from compat.support.zookeeper import CHECKS, CONNECTED, Caller, Stage
 from compat.test_zookeeper_contract import SESSION_MS, RealStage
 from headwater.base.config.broker import BrokerConfig
@@ -319,46 +318,33 @@ def test_a_cluster_whose_nodes_are_its_own(zookeeper: SecuredZooKeeper, tmp_path
         **zookeeper.tls(),
     }
     log = tmp_path / "broker.log"
-    with log.open("w") as complaints:
-        broker = subprocess.Popen(
-            [sys.executable, "-m", "headwater.server", *(f"{name}={value}" for name, value in settings.items())],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=complaints,
-            text=True,
-            env={"KAFKA_OPTS": zookeeper.options(KAFKA)},
-        )
-    assert broker.stdin is not None
-    assert broker.stdout is not None
-    with broker.stdin, broker.stdout:
-        try:
-            line = broker.stdout.readline()
-            assert line.startswith("ready "), log.read_text()
-            with Admin({"bootstrap.servers": line.split("://")[1].split()[0]}) as admin:
-                admin.create_topics([NewTopic("orders", 1, 1)])
-                admin.alter_user_scram_credentials([ScramUpsertion("alice", b"wonder", ScramMechanism.SHA_256)])
-            address = line.split("://")[1].split()[0]
-            with Browser(f"{zookeeper.address}/own", ZooKeeperSecurity(KAFKA)) as tool:
-                change_as_kafkas_tools_do(tool)
-            with Admin({"bootstrap.servers": address}) as admin:
-                until(lambda: "alice" not in admin.describe_user_scram_credentials(), "the broker has heard of it")
-                resource = ConfigResource(ResourceType.TOPIC, "orders")
-                (entry,) = all_or_raise(admin.describe_configs([resource], keys=["retention.ms"]))[resource]
-                assert entry.value == "1234567"
-            with KazooOf(f"{zookeeper.address}/own") as kazoo:
-                owner, world = (31, "sasl", "kafka"), (1, "world", "anyone")
-                for path in (
-                    "/brokers/ids/0",
-                    "/brokers/topics/orders/partitions/0/state",
-                    "/kafka-acl",
-                    "/controller",
-                ):
-                    assert [(acl.perms, *acl.id) for acl in kazoo.get_acls(path)[0]] == [owner, world], path
-            with Browser(f"{zookeeper.address}/own", ZooKeeperSecurity(OTHER)) as stranger:
-                for path in ("/config/users", "/config/brokers", "/headwater/changes"):
-                    with pytest.raises(UserError, match="Insufficient permission"):
-                        stranger.children(path)
-        finally:
-            broker.terminate()
-            assert broker.wait(60) == 0
+    broker, listeners = started_server(settings, log, {"KAFKA_OPTS": zookeeper.options(KAFKA)})
+    address = listeners["PLAINTEXT"]
+    try:
+        with Admin({"bootstrap.servers": address}) as admin:
+            admin.create_topics([NewTopic("orders", 1, 1)])
+            admin.alter_user_scram_credentials([ScramUpsertion("alice", b"wonder", ScramMechanism.SHA_256)])
+        with Browser(f"{zookeeper.address}/own", ZooKeeperSecurity(KAFKA)) as tool:
+            change_as_kafkas_tools_do(tool)
+        with Admin({"bootstrap.servers": address}) as admin:
+            until(lambda: "alice" not in admin.describe_user_scram_credentials(), "the broker has heard of it")
+            resource = ConfigResource(ResourceType.TOPIC, "orders")
+            (entry,) = all_or_raise(admin.describe_configs([resource], keys=["retention.ms"]))[resource]
+            assert entry.value == "1234567"
+        with KazooOf(f"{zookeeper.address}/own") as kazoo:
+            owner, world = (31, "sasl", "kafka"), (1, "world", "anyone")
+            for path in (
+                "/brokers/ids/0",
+                "/brokers/topics/orders/partitions/0/state",
+                "/kafka-acl",
+                "/controller",
+            ):
+                assert [(acl.perms, *acl.id) for acl in kazoo.get_acls(path)[0]] == [owner, world], path
+        with Browser(f"{zookeeper.address}/own", ZooKeeperSecurity(OTHER)) as stranger:
+            for path in ("/config/users", "/config/brokers", "/headwater/changes"):
+                with pytest.raises(UserError, match="Insufficient permission"):
+                    stranger.children(path)
+    finally:
+        end_servers([broker])
+    assert broker.returncode == 0
     assert CANARY not in log.read_text()

@@ -7,9 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
-@contextmanager
-def server_process(properties: Mapping[str, str], log: Path) -> Iterator[dict[str, str]]:
-    """The addresses of its listeners by their names, once it is ready. What it complains of is added to `log`."""
+def started_server(
+    properties: Mapping[str, str], log: Path, env: Mapping[str, str] | None = None
+) -> tuple[subprocess.Popen[str], dict[str, str]]:
+    """The process and the addresses of its listeners by their names, once it is ready. What it complains of is added to
+    `log`.
+    """
     with log.open("a") as complaints:
         process = subprocess.Popen(
             [sys.executable, "-m", "headwater.server", *(f"{name}={value}" for name, value in properties.items())],
@@ -17,15 +20,32 @@ def server_process(properties: Mapping[str, str], log: Path) -> Iterator[dict[st
             stdout=subprocess.PIPE,
             stderr=complaints,
             text=True,
+            env=env,
         )
-    assert process.stdin is not None
     assert process.stdout is not None
-    try:
-        line = process.stdout.readline()
-        assert line.startswith("ready "), log.read_text()
-        yield dict(each.split("://") for each in line.split("listeners=")[1].split()[0].split(","))
-    finally:
+    line = process.stdout.readline()
+    if not line.startswith("ready "):
+        end_servers([process])
+        raise AssertionError(log.read_text())
+    return process, dict(each.split("://") for each in line.split("listeners=")[1].split()[0].split(","))
+
+
+def end_servers(processes: list[subprocess.Popen[str]]) -> None:
+    for process in processes:
         process.terminate()
+    for process in processes:
         process.wait(60)
-        process.stdin.close()
-        process.stdout.close()
+        for stream in (process.stdin, process.stdout):
+            if stream is not None:
+                stream.close()
+
+
+@contextmanager
+def server_process(
+    properties: Mapping[str, str], log: Path, env: Mapping[str, str] | None = None
+) -> Iterator[dict[str, str]]:
+    process, addresses = started_server(properties, log, env)
+    try:
+        yield addresses
+    finally:
+        end_servers([process])
