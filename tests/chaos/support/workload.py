@@ -26,7 +26,7 @@ from headwater.records.reader import read_batches
 
 QUIET = {"log_level": 0, "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 200}
 FATAL_FOR_READERS = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION}
-PACE_S = lasting(0.006, 0.002)  # what is written while a test waits is most of what a test of a cluster costs
+PACE_S = lasting(0.006, 0.010)  # what is written while a test waits is most of what a test of a cluster costs
 
 
 class Client(threading.Thread):
