@@ -8,6 +8,8 @@ task runs. A test holds this table against Apache's own.
 
 from typing import Final, NamedTuple
 
+from headwater.connect.metrics.error_counts import ERROR_COUNTS
+
 SOURCE: Final = "source"
 SINK: Final = "sink"
 
@@ -149,15 +151,7 @@ GROUPS: Final = {
         "kafka_connect_task_error",
         _TASK_LABELS,
         gauges=("last-error-timestamp",),
-        counters=(
-            "total-record-failures",
-            "total-record-errors",
-            "total-records-skipped",
-            "total-retries",
-            "total-errors-logged",
-            "deadletterqueue-produce-requests",
-            "deadletterqueue-produce-failures",
-        ),
+        counters=ERROR_COUNTS,
     ),
     TRANSFORM: Group(
         "kafka_connect_connector_transform",
