@@ -2,6 +2,7 @@
 
     profiles.toml                 for its owner to read and edit: which is current, addresses, the path of the client's properties
     profiles/<name>.properties    the login, as a client's properties; made here, 0600, in a directory 0700
+    the system's keyring          the same, for profiles with `keyring`, which is the entry's name
 
 No secret stands in profiles.toml, and none is ever shown. Files are written beside their place and moved there.
 """
@@ -17,7 +18,7 @@ from headwater.base.errors import UserError
 from headwater.cli.paths import default_profiles_file
 
 DOORS: Final = ("schema_registry_url", "connect_url", "sql_url")
-KEYS: Final = ("bootstrap_server", "command_config", *DOORS)
+KEYS: Final = ("bootstrap_server", "command_config", "keyring", *DOORS)
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
@@ -39,6 +40,8 @@ def read_profiles(environment: Mapping[str, str] = os.environ) -> Profiles:
         for key, value in profile.items() if isinstance(profile, dict) else [("it", profile)]:
             if key not in KEYS or not isinstance(value, str):
                 raise UserError(f"Cannot use the profile {name!r}", f"in {path}, {key} is not understood")
+        if "command_config" in profile and "keyring" in profile:
+            raise UserError(f"Cannot use the profile {name!r}", f"in {path}, it has both command_config and keyring")
     current = document.get("current")
     return Profiles(current if isinstance(current, str) else None, named)
 

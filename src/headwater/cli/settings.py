@@ -9,7 +9,7 @@ localhost:9092.
     bootstrap_server = "localhost:9092"
     [profiles.production]
     bootstrap_server = "a.example:9092,b.example:9092"
-    command_config = "~/production.properties"
+    command_config = "~/production.properties"  # or `keyring = "production"`: an entry of the system's keyring
     schema_registry_url = "https://a.example:8081"
 
 `headwater profile` makes and changes them; `--bootstrap-server` alone is not given the login of a profile, which is
@@ -72,7 +72,11 @@ def resolve(options: ConnectOptions, environment: Mapping[str, str] = os.environ
     if options.bootstrap_server and not options.profile:
         profile = {}  # its login is for its own cluster
     config_path = options.command_config or profile.get("command_config")
-    properties = _read_properties(config_path) if config_path else {}
+    in_keyring = profile.get("keyring") if config_path is None else None
+    if in_keyring is not None:
+        properties = _keyring_properties(in_keyring)
+    else:
+        properties = _read_properties(config_path) if config_path else {}
     candidates = [
         (options.bootstrap_server, "--bootstrap-server"),
         (
@@ -82,13 +86,13 @@ def resolve(options: ConnectOptions, environment: Mapping[str, str] = os.environ
         (profile.get("bootstrap_server") if options.profile else None, f"the profile {options.profile}"),
         (environment.get(BOOTSTRAP_VARIABLE), f"${BOOTSTRAP_VARIABLE}"),
         (profile.get("bootstrap_server"), "the current profile"),
-        (properties.get("bootstrap.servers"), f"bootstrap.servers of {config_path}"),
+        (properties.get("bootstrap.servers"), f"bootstrap.servers of {config_path or 'the keyring'}"),
     ]
     found = next(((server, source) for server, source in candidates if server), None)
     if found is None:
         server, named_by, own_config = _local(environment)
         found = (server, named_by)
-        if own_config is not None and not config_path:
+        if own_config is not None and not config_path and in_keyring is None:
             properties = _read_properties(own_config)
     bootstrap, source = found
     return ClientSettings(
@@ -221,6 +225,21 @@ def _read_properties(path: str) -> dict[str, str]:
         properties = parse_properties(Path(path).expanduser().read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UserError(f"Cannot read the command config {path}", str(error)) from None
+    return _told_of_unknown(properties, path)
+
+
+def _keyring_properties(entry: str) -> dict[str, str]:
+    from headwater.base.config.properties import parse_properties
+    from headwater.cli import keyrings
+
+    try:
+        properties = parse_properties(keyrings.find(entry))
+    except ValueError:  # its words may quote the login
+        raise UserError(f"The login of the profile {entry!r} in the system's keyring is not understood") from None
+    return _told_of_unknown(properties, f"the keyring's {entry}")
+
+
+def _told_of_unknown(properties: dict[str, str], path: str) -> dict[str, str]:
     for name in sorted(name for name in properties.keys() - _KNOWN if not name.startswith(_SECURITY)):
         click.echo(f"warning: {path}: {name} has no meaning here and is ignored", err=True)
     return properties

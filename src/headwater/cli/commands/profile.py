@@ -3,6 +3,7 @@ shown.
 """
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,7 +11,7 @@ import click
 
 from headwater.base.errors import UserError
 from headwater.base.redaction import without_login
-from headwater.cli import profiles
+from headwater.cli import keyrings, profiles
 from headwater.cli.options import output_option
 from headwater.cli.output import emit, render_pairs, render_table
 
@@ -47,6 +48,7 @@ def profile() -> None:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Client properties, copied: any login.",
 )
+@click.option("--keyring", is_flag=True, help="Keep the login in the system's keyring instead of a file.")
 @click.option("--schema-registry-url", metavar="URL")
 @click.option("--connect-url", metavar="URL")
 @click.option("--sql-url", metavar="URL")
@@ -61,6 +63,7 @@ def create(
     tls: bool,
     ca_file: Path | None,
     command_config: Path | None,
+    keyring: bool,
     force: bool,
     output: str,
     **doors: str | None,
@@ -79,14 +82,28 @@ def create(
     else:
         password = _password(password_stdin) if username is not None else ""
         text = profiles.properties_text(login_properties(username, password, mechanism.upper(), tls, ca_file))
-    if text:
-        path = profiles.secrets_file(name)
+    if keyring and not text:
+        raise click.UsageError("--keyring keeps a login: name --username, --ca-file or --command-config")
+    path = profiles.secrets_file(name)
+    if keyring:
+        keyrings.keep(name, text)
+        made["keyring"] = name
+    elif text:
         profiles.write_private(path, text)
         made["command_config"] = str(path)
     current = known.current if known.current in known.named else name
     profiles.write_profiles(profiles.Profiles(current, {**known.named, name: made}))
+    _forget_former(known.named.get(name, {}), made, path)
     said = f"made the profile {name}" + (", the current one" if current == name else "")
     emit(output, {"name": name, "current": current == name}, said + "\n")
+
+
+def _forget_former(former: Mapping[str, str], made: Mapping[str, str], path: Path) -> None:
+    """The login of a profile that was replaced stays nowhere."""
+    if "command_config" not in made:
+        path.unlink(missing_ok=True)
+    if "keyring" in former and "keyring" not in made:
+        keyrings.forget(former["keyring"])
 
 
 def login_properties(
@@ -131,13 +148,20 @@ def list_profiles(output: str) -> None:
     """List profiles; the current one has a star."""
     known = profiles.read_profiles()
     value = [
-        {"name": name, "current": name == known.current, **_document(each)}
+        {"name": name, "current": name == known.current, **_document(each, ask_keyring=False)}
         for name, each in sorted(known.named.items())
     ]
     rows = [
-        ["*" if each["current"] else "", each["name"], each["bootstrap_server"], each["user"] or ""] for each in value
+        [
+            "*" if each["current"] else "",
+            each["name"],
+            each["bootstrap_server"],
+            each["user"] or "",
+            each["login"] or "",
+        ]
+        for each in value
     ]
-    emit(output, value, render_table(["", "PROFILE", "BOOTSTRAP SERVER", "USER"], rows) if rows else "")
+    emit(output, value, render_table(["", "PROFILE", "BOOTSTRAP SERVER", "USER", "LOGIN"], rows) if rows else "")
 
 
 @profile.command()
@@ -163,8 +187,10 @@ def show(name: str | None, output: str) -> None:
 def delete(name: str, output: str) -> None:
     """Delete a profile and its login."""
     known = profiles.read_profiles()
-    _of(known, name)
+    found = _of(known, name)
     own = profiles.secrets_file(name)
+    if "keyring" in found:
+        keyrings.forget(found["keyring"])
     rest = {each: value for each, value in known.named.items() if each != name}
     profiles.write_profiles(profiles.Profiles(known.current if known.current != name else None, rest))
     own.unlink(missing_ok=True)
@@ -178,25 +204,33 @@ def _of(known: profiles.Profiles, name: str) -> dict[str, str]:
     return found
 
 
-def _document(found: dict[str, str]) -> dict[str, Any]:
-    """What may be seen: addresses, and of the login who it is for and that there is one."""
-    settings, user = _settings_of(found.get("command_config"))
+def _document(found: dict[str, str], *, ask_keyring: bool = True) -> dict[str, Any]:
+    """What may be seen: addresses, and of the login who it is for, that there is one, and where it is kept.
+
+    A list does not ask the keyring, which may ask its owner for a password for each of its entries.
+    """
+    settings, user = _settings_of(found, ask_keyring)
     return {
         "bootstrap_server": found.get("bootstrap_server"),
         **{door: without_login(found[door]) if door in found else None for door in profiles.DOORS},
         "user": user,
+        "login": "keyring" if "keyring" in found else "file" if "command_config" in found else None,
         "settings": {key: text if key in _SHOWN else _HIDDEN for key, text in sorted(settings.items())},
     }
 
 
-def _settings_of(path: str | None) -> tuple[dict[str, str], str | None]:
+def _settings_of(found: dict[str, str], ask_keyring: bool) -> tuple[dict[str, str], str | None]:
     from headwater.base.config.properties import parse_properties
     from headwater.base.security.jaas import parse_jaas
 
-    if path is None:
-        return {}, None
     try:
-        settings = parse_properties(Path(path).expanduser().read_text(encoding="utf-8"))
+        if "keyring" in found:
+            text = keyrings.find(found["keyring"]) if ask_keyring else ""
+        elif "command_config" in found:
+            text = Path(found["command_config"]).expanduser().read_text(encoding="utf-8")
+        else:
+            return {}, None
+        settings = parse_properties(text)
         modules = parse_jaas(settings["sasl.jaas.config"]) if settings.get("sasl.jaas.config") else []
     except (OSError, ValueError, UserError):
         return {}, None
