@@ -6,10 +6,15 @@ from typing import Any
 
 import pytest
 
+from headwater.sql import budget
+from headwater.sql.expressions.column_scope import Scope
+from headwater.sql.expressions.compiling import Compiler
+from headwater.sql.language import tree
 from headwater.sql.language.errors import SqlError
 from headwater.sql.language.tree_depth import JOINS_MAX, LEVELS_MAX
 from headwater.sql.plan.session import Session
 from headwater.sql.testing import run
+from headwater.sql.values import EvaluationError
 
 _S = "CREATE STREAM s (id INT KEY, a INT, t STRING) WITH (kafka_topic='in', value_format='JSON');"
 _T = "CREATE TABLE t (id INT PRIMARY KEY, b INT) WITH (kafka_topic='t', value_format='JSON');"
@@ -59,6 +64,58 @@ def test_a_long_chain_stops_where_a_short_one_does() -> None:
     either = " OR ".join(["a = 1"] * 60 + ["1 / (a - 1) > 5"] * 60)
     statement = f"CREATE STREAM u AS SELECT id, {either} AS x, CAST(NULL AS BOOLEAN) OR {either} AS y FROM s;"
     assert _values(statement, {"a": 1}, {"a": 2}) == [{"X": True, "Y": None}, {"X": False, "Y": None}]
+
+
+@pytest.mark.parametrize("count", [50, 51, 300])
+@pytest.mark.parametrize(
+    ("first", "others"), [("t", "NULL"), ("NULL || t", "NULL"), ("NULL || t", "t"), ("t || t", "NULL || NULL")]
+)
+def test_null_in_a_concatenation_is_null_however_long_it_is(first: str, others: str, count: int) -> None:
+    text = " || ".join([first, *[others] * count])
+    assert _values(f"CREATE STREAM u AS SELECT id, {text} AS x FROM s;", {"t": "n"}) == [{"X": None}]
+
+
+@pytest.mark.parametrize("count", [3, 50, 51, 300])
+@pytest.mark.parametrize("others", ["NULL", "t"])
+def test_a_concatenation_that_begins_with_null_twice_is_refused_however_long_it_is(others: str, count: int) -> None:
+    text = " || ".join(["NULL", "NULL", *[others] * count])
+    with pytest.raises(SqlError, match="Unsupported arithmetic types: None [+] None"):
+        _values(f"CREATE STREAM u AS SELECT id, {text} AS x FROM s;", {"t": "n"})
+
+
+@pytest.mark.parametrize("count", [2, 50, 51, 200])
+def test_numbers_between_bars_are_added_from_left_to_right_however_many_they_are(count: int) -> None:
+    """As ksqlDB, for which || is +; each addition makes a decimal a digit wider."""
+    session = Session()
+    session.run(_S + f"CREATE STREAM u AS SELECT id, {' || '.join(['1.5'] * count)} AS x FROM s;")
+    assert str(session.catalog.find("U").value_columns[0].type) == f"DECIMAL({count + 1}, 1)"
+    assert _values(f"CREATE STREAM u AS SELECT id, {' || '.join(['a'] * count)} AS x FROM s;", {"a": 2}) == [
+        {"X": 2 * count}
+    ]
+
+
+def test_what_cannot_be_put_together_is_told_with_its_place() -> None:
+    text = " || ".join(["t"] * 60 + ["a"] + ["t"] * 60)
+    with pytest.raises(SqlError, match=r"1:\d+: Unsupported arithmetic types: STRING [+] INTEGER") as refused:
+        _values(f"CREATE STREAM u AS SELECT id, {text} AS x FROM s;", {"t": "n"})
+    assert refused.value.position is not None
+    assert refused.value.position.column > 300
+    with pytest.raises(SqlError, match="Operators in one chain"):
+        _values(f"CREATE STREAM u AS SELECT id, {' || '.join(['a'] * 300)} AS x FROM s;", {"t": "n"})
+
+
+def test_a_long_concatenation_costs_what_it_makes_and_fails_where_a_term_does() -> None:
+    text = " || ".join(["t"] * 60 + ["CAST(1 / a AS STRING)"])
+    statement = f"CREATE STREAM u AS SELECT id, {text} AS x FROM s;"
+    assert _values(statement, {"a": 1, "t": "n"}, {"a": 0, "t": "n"}) == [{"X": "n" * 60 + "1"}, {"X": None}]
+    terms = tuple(tree.Literal("x" * 100) for _ in range(60))
+    made = Compiler(Scope()).compile(tree.Concatenation(terms, (tree.NOWHERE,) * 59))
+    budget.go_on(59)
+    with pytest.raises(EvaluationError, match="at most"):
+        made.evaluate([])
+    budget.go_on(60)
+    assert made.evaluate([]) == "x" * 6_000
+    budget.begin()
 
 
 def test_as_many_joins_as_a_query_may_have_work() -> None:

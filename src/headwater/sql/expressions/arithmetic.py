@@ -5,7 +5,7 @@ together by +.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from headwater.sql import values
@@ -15,7 +15,7 @@ from headwater.sql.expressions.compiled import Compiled, Evaluate, converted, co
 from headwater.sql.expressions.generated import Code
 from headwater.sql.language import types
 from headwater.sql.language.errors import Position, SqlError
-from headwater.sql.language.types import Base, DecimalType
+from headwater.sql.language.types import Base, DecimalType, Type
 from headwater.sql.values import EvaluationError
 
 _WHOLE: Final[dict[str, Callable[[int, int], int]]] = {
@@ -75,6 +75,21 @@ def arithmetic(symbol: str, left: Compiled, right: Compiled, position: Position)
 def _joined(left: Any, right: Any) -> Any:
     spend_text(len(left) + len(right))
     return left + right
+
+
+def joined(given: Type, operands: Sequence[Compiled]) -> Compiled:
+    """Text, or bytes, put together; NULL if one is. All operands are worked out, as `+` does."""
+    nothing: Any = "" if given == types.STRING else b""
+
+    def together(*found: Any) -> Any:
+        if None in found:
+            return None
+        spend_text(sum(map(len, found)))
+        return nothing.join(found)
+
+    evaluates = [each.evaluate for each in operands]
+    code = generated.computed(together, [each.written for each in operands])
+    return Compiled(given, lambda row: together(*[evaluate(row) for evaluate in evaluates]), code)
 
 
 def decimal_result(symbol: str, one: DecimalType, other: DecimalType) -> DecimalType:

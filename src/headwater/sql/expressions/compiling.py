@@ -15,7 +15,7 @@ from typing import Any, Final, NoReturn
 
 from headwater.sql import budget
 from headwater.sql.expressions import closures, comparing, generated
-from headwater.sql.expressions.arithmetic import arithmetic
+from headwater.sql.expressions.arithmetic import arithmetic, joined
 from headwater.sql.expressions.casting import converter
 from headwater.sql.expressions.column_scope import Scope
 from headwater.sql.expressions.compiled import Compiled, Evaluate, converted, converted_code, widened
@@ -25,6 +25,7 @@ from headwater.sql.functions import library, registry, scope  # noqa: F401  impo
 from headwater.sql.functions.signatures import Bindings, Pattern, common
 from headwater.sql.language import tree, types
 from headwater.sql.language.errors import Position, SqlError
+from headwater.sql.language.tree_depth import LEVELS_MAX, too_long
 from headwater.sql.language.types import ArrayType, Base, MapType, StructType, Type
 
 _NULL: Final = generated.literal(None)
@@ -145,6 +146,20 @@ class Compiler:
             test = comparing.compare(node.operator, left, right, node.position)
             return Compiled(types.BOOLEAN, test, comparing.comparison_code(node.operator, left, right))
         return arithmetic(node.operator, left, right, node.position)
+
+    def _concatenation(self, node: tree.Concatenation) -> Compiled:
+        """Text is put together at once. All else is `+`, one after the other: its type hangs on the order."""
+        given = [self.compile(term) for term in node.terms]
+        first, *rest = given
+        found = next((each.type for each in given if each.type is not None), None)
+        if found in (types.STRING, types.BYTES) and all(each.type in (None, found) for each in given):
+            if first.type is not None or rest[0].type is not None:
+                return joined(found, given)
+        for place, (each, position) in enumerate(zip(rest, node.positions, strict=True)):
+            if place == LEVELS_MAX:
+                raise too_long(position)
+            first = arithmetic("+", first, each, position)
+        return first
 
     def _must_be_boolean(self, given: Compiled, word: str, position: Position) -> None:
         if given.type not in (None, types.BOOLEAN):
@@ -479,6 +494,7 @@ _NODES: Final[dict[type[tree.Expression], Callable[[Compiler, Any], Compiled]]] 
     tree.ItemOf: Compiler._item,
     tree.Unary: Compiler._unary,
     tree.Binary: Compiler._binary,
+    tree.Concatenation: Compiler._concatenation,
     tree.IsNull: Compiler._is_null,
     tree.Distinct: Compiler._distinct,
     tree.Between: Compiler._between,

@@ -110,6 +110,8 @@ def _concatenation(reader: Reader) -> tree.Expression:
     while reader.is_symbol("||"):
         positions.append(reader.take().position)
         terms.append(_sum(reader))
+    if len(terms) > _LONG:
+        return tree.Concatenation(tuple(terms), tuple(positions), position=positions[0])
     return _chain("+", terms, positions)
 
 

@@ -24,15 +24,18 @@ _SHOWN: Final = frozenset(["STREAMS", "TABLES", "TOPICS", "QUERIES", "TYPES", "F
 _SHOWN_EXTENDED: Final = frozenset(["STREAMS", "TABLES", "TOPICS", "QUERIES"])
 
 
-def parse(text: str, custom: Mapping[str, Type] | None = None) -> list[tree.Statement]:
-    """All statements of `text`. Types made by CREATE TYPE within it are known to the statements after it."""
+def parse(text: str, custom: Mapping[str, Type] | None = None, *, accepted: bool = False) -> list[tree.Statement]:
+    """All statements of `text`. Types made by CREATE TYPE within it are known to the statements after it. `accepted`:
+    they come out of the log of statements, perhaps from an earlier version, which allowed deeper ones.
+    """
     reader = Reader(tokenize(text), text, dict(custom or {}))
     statements = []
     while not reader.at_end:
         if reader.accept_symbol(";"):
             continue
         statement = parse_statement(reader)
-        check_depth(statement)
+        if not accepted:
+            check_depth(statement)
         if isinstance(statement, tree.CreateType):
             reader.custom[statement.name] = statement.type
         statements.append(statement)

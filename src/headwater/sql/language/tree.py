@@ -70,6 +70,16 @@ class Binary(Expression):
 
 
 @dataclass(frozen=True, slots=True)
+class Concatenation(Expression):
+    """A long chain of `||`. What it means is what the chain means from left to right: whether it may be worked out at
+    once hangs on the types of its terms.
+    """
+
+    terms: tuple[Expression, ...]
+    positions: tuple[Position, ...] = field(compare=False)  # of the operators
+
+
+@dataclass(frozen=True, slots=True)
 class IsNull(Expression):
     operand: Expression
     negated: bool

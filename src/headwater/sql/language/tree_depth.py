@@ -5,10 +5,19 @@ of it; so a chain that is too long is refused when it is read, before anything i
 from typing import Any, Final
 
 from headwater.sql.language import tree
-from headwater.sql.language.errors import SqlSyntaxError
+from headwater.sql.language.errors import Position, SqlSyntaxError
 
 LEVELS_MAX: Final = 200  # of operators and calls: a chain of n operators has n levels
 JOINS_MAX: Final = 50  # in one query: a record goes through the nodes of all of them
+
+
+def too_long(position: Position) -> SqlSyntaxError:
+    return SqlSyntaxError(
+        f"Operators in one chain, or within each other, may be at most {LEVELS_MAX}.",
+        why="Each operator of a chain such as a + b + c takes the result of the one before",
+        hint="Group the chain with brackets: (a + b) + (c + d).",
+        position=position,
+    )
 
 
 def check_depth(statement: tree.Statement) -> None:
@@ -24,10 +33,5 @@ def check_depth(statement: tree.Statement) -> None:
             if joins > JOINS_MAX:
                 raise SqlSyntaxError(f"A query may have at most {JOINS_MAX} joins.", position=value.position)
             if level > LEVELS_MAX:
-                raise SqlSyntaxError(
-                    f"Operators in one chain, or within each other, may be at most {LEVELS_MAX}.",
-                    why="Each operator of a chain such as a + b + c takes the result of the one before",
-                    hint="Group the chain with brackets: (a + b) + (c + d).",
-                    position=value.position,
-                )
+                raise too_long(value.position)
             waiting += [(getattr(value, name), level, joins) for name in value.__dataclass_fields__]

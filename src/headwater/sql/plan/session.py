@@ -87,8 +87,8 @@ class Session:
         """All statements of a text, each carried out before the next is read."""
         return [self.execute(statement) for piece in split(text) for statement in self.parse(piece)]
 
-    def parse(self, text: str) -> list[tree.Statement]:
-        return parse(substitute(text, self.variables), self.catalog.custom_types)
+    def parse(self, text: str, *, accepted: bool = False) -> list[tree.Statement]:
+        return parse(substitute(text, self.variables), self.catalog.custom_types, accepted=accepted)
 
     def execute(self, statement: tree.Statement) -> PersistentQuery | Insertion | None:
         with scope.using(self.catalog.functions, self.settings) as functions:

@@ -128,7 +128,7 @@ class Engine:
         trial.checks_schemas = False
         command_id = "unknown"
         try:
-            (statement,) = trial.parse(command.statement)
+            (statement,) = trial.parse(command.statement, accepted=True)
             command_id = command_id_of(statement)
             done = trial.execute(statement)
         except SqlError as error:

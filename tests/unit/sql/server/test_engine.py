@@ -122,6 +122,15 @@ def test_alter_system_sets_only_what_has_an_effect() -> None:
         _engine().check(statement, {})
 
 
+def test_a_statement_of_the_log_that_is_too_long_by_now_is_carried_out_all_the_same() -> None:
+    """An earlier version has accepted it: its query must not be lost with the next start."""
+    text = f"CREATE STREAM t AS SELECT id, {' + '.join(['v'] * 300)} AS x FROM s;"
+    engine = _engine(_STREAM, text)
+    assert list(engine.session.queries) == ["CSAS_T_1"]
+    with pytest.raises(SqlError, match="Operators in one chain"):
+        engine.session.parse(text)
+
+
 def test_what_the_config_says_goes_into_the_log_with_a_statement_unless_it_is_set_elsewhere() -> None:
     defaults = {"auto.offset.reset": "earliest", "ksql.persistence.default.format.value": "AVRO"}
     engine = Engine("default_", "nowhere:1", defaults=defaults)
