@@ -151,10 +151,9 @@ class Compiler:
         """Text is put together at once. All else is `+`, one after the other: its type hangs on the order."""
         given = [self.compile(term) for term in node.terms]
         first, *rest = given
-        found = next((each.type for each in given if each.type is not None), None)
+        found = first.type or rest[0].type  # two NULLs are refused, as where there are no more
         if found in (types.STRING, types.BYTES) and all(each.type in (None, found) for each in given):
-            if first.type is not None or rest[0].type is not None:
-                return joined(found, given)
+            return joined(found, given)
         for place, (each, position) in enumerate(zip(rest, node.positions, strict=True)):
             if place == LEVELS_MAX:
                 raise too_long(position)
