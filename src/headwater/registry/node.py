@@ -9,7 +9,7 @@ it next sees it.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
@@ -24,7 +24,8 @@ from headwater.registry.schema_log import NotLeading, SchemaLog, WriteFailed
 from headwater.registry.state import State
 from headwater.web.client import HttpClient, HttpClientError
 from headwater.web.door_security import forwarding_tls
-from headwater.web.messages import HttpError, Request, Response
+from headwater.web.messages import Headers, HttpError, Request, Response
+from headwater.web.parser import origin_form
 
 logger = logging.getLogger("headwater.registry")
 
@@ -35,8 +36,15 @@ FORWARD_HEADER: Final = "X-Forward"
 _IN_PLACE_BYTES_MAX: Final = 20_000  # work about less text than this takes less time than handing it over
 _WORKERS: Final = 2
 _PASSED_ON: Final = ("content-type", "accept", "authorization")
+_PASSED_BACK: Final = {"content-type": "Content-Type", "www-authenticate": "WWW-Authenticate", "retry-after": "Retry-After"}
 _AGAIN_S: Final = 0.3
 _DOES_NOT_LEAD: Final = 50004
+
+
+def _named(headers: Headers, wanted: Mapping[str, str]) -> dict[str, str]:
+    """The first value of each, which is the one that counts here, under the name that it is given."""
+    found = {new: headers.get(name) for name, new in wanted.items()}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 class RegistryNode:
@@ -148,7 +156,7 @@ class RegistryNode:
             if self.is_leading:
                 try:
                     # A client that goes away does not stop a write halfway: the next one must know how it ended.
-                    return await asyncio.shield(asyncio.ensure_future(self._write_here(decide)))
+                    return await asyncio.shield(asyncio.ensure_future(self._write_here(decide, is_forwarded)))
                 except NotLeading:
                     await self._lose()
                 except WriteFailed as problem:
@@ -182,20 +190,23 @@ class RegistryNode:
                     self._leader_changed.clear()
                     await self._leader_changed.wait()
 
-    async def _write_here(self, decide: Callable[[], Steps[Decision]]) -> tuple[Any, dict[str, str]]:
+    async def _write_here(
+        self, decide: Callable[[], Steps[Decision]], is_forwarded: bool
+    ) -> tuple[Any, dict[str, str]]:
+        """Who forwarded it is told how far to read, also where nothing is written: what was decided on may be news."""
         async with self._writing:
             if not self.is_leading:
                 raise NotLeading
             decision = await self.run(decide())
             if not decision.records:
-                return decision.answer, {}
+                return decision.answer, {OFFSET_HEADER: str(self._log.applied_offset)} if is_forwarded else {}
             try:
                 offset = await self._log.write(decision.records)
             except KafkaError as problem:
                 if problem.code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
                     raise errors.too_large("Register operation failed because schema is too large") from None
                 raise
-            return decision.answer, {OFFSET_HEADER: str(offset)}
+            return decision.answer, {OFFSET_HEADER: str(offset)} if is_forwarded else {}
 
     async def _forward(self, request: Request, leader: Identity) -> Response | None:
         """None: it was not done, because the leader could not be reached or does not lead any more."""
@@ -203,12 +214,12 @@ class RegistryNode:
             raise errors.forwarding_failed(
                 f"The leader says that it is at {leader.url}, which every machine is: set listeners or host.name there"
             )
-        headers = {name: value for name, value in request.headers if name in _PASSED_ON}
+        headers = _named(request.headers, {name: name for name in _PASSED_ON})
         timeout_s = self.config.number("leader.read.timeout.ms") / 1000
         try:
             answer = await self._client.request(
                 request.method,
-                leader.url + request.target,
+                leader.url + origin_form(request.target),
                 headers={**headers, FORWARD_HEADER: "true"},
                 body=request.body,
                 timeout_s=timeout_s,
@@ -227,8 +238,7 @@ class RegistryNode:
                 await self._log.wait_for(int(offset), timeout_s)
             except TimeoutError:
                 raise errors.timed_out("The write was done, and has not reached this registry yet") from None
-        content_type = answer.headers.get("content-type") or "application/json"
-        return Response(answer.status, answer.body, {"Content-Type": content_type})
+        return Response(answer.status, answer.body, _named(answer.headers, _PASSED_BACK))
 
     # Leading
 

@@ -55,7 +55,8 @@ class SchemaLog:
     def __init__(self, config: RegistryConfig) -> None:
         self.state = State()
         self.cluster_id = ""
-        self.applied_offset = -1  # the last one that is in the state
+        self.applied_offset = -1  # of the last record that is in the state
+        self._read_below = 0  # everything before it is in the state; compaction may have taken the last record of that
         self._unreachable = ""  # why no broker could be reached, or the topic not be found
         self._config = config
         self._topic = config.text("kafkastore.topic")
@@ -163,6 +164,7 @@ class SchemaLog:
         began = time.monotonic()
         while await consumer.position(self._partition) < end:
             self._apply(await consumer.poll(0.5))
+        self._read_below = max(self._read_below, end)
         logger.info(
             "event=read topic=%s offset=%d subjects=%d ms=%d",
             self._topic,
@@ -189,15 +191,16 @@ class SchemaLog:
             self.state.apply(record.key, record.value, record.timestamp_ms)
             self.applied_offset = record.offset
         if records:
-            due = [waiter for waiter in self._waiters if waiter[0] <= self.applied_offset]
-            self._waiters = [waiter for waiter in self._waiters if waiter[0] > self.applied_offset]
+            self._read_below = self.applied_offset + 1
+            due = [waiter for waiter in self._waiters if waiter[0] < self._read_below]
+            self._waiters = [waiter for waiter in self._waiters if waiter[0] >= self._read_below]
             for _, future in due:
                 if not future.done():
                     future.set_result(None)
 
     async def wait_for(self, offset: int, timeout_s: float) -> None:
         """Until the record at `offset` is in the state. Raises TimeoutError."""
-        if self.applied_offset >= offset:
+        if offset < self._read_below:
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append((offset, future))

@@ -21,6 +21,7 @@ from headwater.web.messages import Headers, HttpError, Request
 _TOKEN: Final = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _REQUEST_LINE: Final = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]{1,32}) ([!-~]+) HTTP/1\.([01])")
 _BAD_IN_VALUE: Final = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+_ABSOLUTE: Final = re.compile(r"https?://[^/?#]*", re.IGNORECASE)
 _BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _CHUNK_SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,16})[ \t]*(?:;[^\x00-\x08\x0a-\x1f\x7f]*)?")
 _CHUNK_LINE_BYTES_MAX: Final = 1024
@@ -298,14 +299,18 @@ class RequestParser:
         )
 
 
+def origin_form(target: str) -> str:
+    """The path and the query, as they came, of a target that may name a server before them: as proxies write it."""
+    server = _ABSOLUTE.match(target)
+    if server is None:
+        return target
+    rest = target[server.end() :]
+    return rest if rest.startswith("/") else f"/{rest}"
+
+
 def split_target(target: str) -> tuple[tuple[str, ...], str]:
     """The decoded pieces of the path, and the query as it came."""
-    if target.startswith(("http://", "https://")):  # as proxies write it
-        rest = target.partition("://")[2]
-        path = rest[rest.find("/") :] if "/" in rest else "/"
-    else:
-        path = target
-    path, _, query_string = path.partition("?")
+    path, _, query_string = origin_form(target).partition("?")
     if target == "*":
         return ("*",), ""
     if not path.startswith("/") or "#" in target or _BAD_ESCAPE.search(path):

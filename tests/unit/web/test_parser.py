@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from headwater.web.limits import Limits
 from headwater.web.messages import HttpError, Request
-from headwater.web.parser import RequestParser, split_target
+from headwater.web.parser import RequestParser, origin_form, split_target
 
 SMALL = Limits(head_bytes_max=300, header_fields_max=5, body_bytes_max=50)
 
@@ -59,13 +59,29 @@ def test_chunks_are_put_together_and_trailers_dropped() -> None:
         ("/a//b", ("a", "", "b")),
         ("/a+b/%C3%BC", ("a+b", "ü")),
         ("http://host:80/a/b?c=d", ("a", "b")),
+        ("HTTPS://host/a", ("a",)),
         ("http://host", ()),
+        ("http://host?a=/b", ()),
         ("*", ("*",)),
         ("/..%2f../x", ("../..", "x")),
     ],
 )
 def test_paths_are_split_before_they_are_decoded(target: str, segments: tuple[str, ...]) -> None:
     assert split_target(target)[0] == segments
+
+
+@pytest.mark.parametrize(
+    ("target", "path_and_query"),
+    [
+        ("/a%2Fb?c=d", "/a%2Fb?c=d"),
+        ("http://host:80/a%2Fb?c=http://d/", "/a%2Fb?c=http://d/"),
+        ("http://host?a=/b", "/?a=/b"),
+        ("https://host", "/"),
+        ("*", "*"),
+    ],
+)
+def test_a_target_that_names_a_server_has_a_path_and_a_query(target: str, path_and_query: str) -> None:
+    assert origin_form(target) == path_and_query
 
 
 @pytest.mark.parametrize(
