@@ -11,10 +11,11 @@ from headwater.registry import errors, rights
 from headwater.registry.contexts import rewritten
 from headwater.registry.decisions import deleting, reading, registering, settings, tagging
 from headwater.registry.decisions.documents import SchemaRequest, schema_document, schema_request
+from headwater.registry.decisions.registering import Registry
 from headwater.registry.decisions.steps import Decision, Page, Steps
 from headwater.registry.decisions.tag_changes import modification, tag_change
 from headwater.registry.node import RegistryNode
-from headwater.registry.state import Version
+from headwater.registry.state import State, Version
 from headwater.registry.subjects import beside, normalized, parse_subject
 from headwater.web.content import json_body, json_response, negotiate
 from headwater.web.door import Door
@@ -307,7 +308,7 @@ class Api:
             return registering.registered_document(existing, await self._formatted(request, existing))
         written = await self._node.write(
             request,
-            lambda: registering.registration(self._node.registry, subject, wanted, normalize=normalize, force=force),
+            lambda at_leader: registering.registration(at_leader, subject, wanted, normalize=normalize, force=force),
         )
         if isinstance(written, Response):  # the leader's, which knows the format
             return written
@@ -321,23 +322,21 @@ class Api:
         number = reading.parse_version(request.parameters["version"])
         subject, change = _subject(request), tag_change(json_body(request))
 
-        def steps() -> Steps[Decision]:
-            version = reading.one_version(self._node.state, subject, number)
-            return modification(self._node.registry, subject, version, change)
+        def steps(at_leader: Registry) -> Steps[Decision]:
+            version = reading.one_version(at_leader.state, subject, number)
+            return modification(at_leader, subject, version, change)
 
         return await self._node.write(request, steps)
 
     async def delete_subject(self, request: Request) -> Any:
         subject, permanent = _subject(request), request.query.boolean("permanent")
-        return await self._write(
-            request, lambda: deleting.delete_subject(self._node.state, subject, permanent=permanent)
-        )
+        return await self._write(request, lambda state: deleting.delete_subject(state, subject, permanent=permanent))
 
     async def delete_version(self, request: Request) -> Any:
         number = reading.parse_version(request.parameters["version"])
         subject, permanent = _subject(request), request.query.boolean("permanent")
         return await self._write(
-            request, lambda: deleting.delete_version(self._node.state, subject, number, permanent=permanent)
+            request, lambda state: deleting.delete_version(state, subject, number, permanent=permanent)
         )
 
     # Compatibility
@@ -378,11 +377,11 @@ class Api:
 
     async def set_config(self, request: Request) -> Any:
         document, subject = json_body(request), request.parameters.get("subject")
-        return await self._write(request, lambda: settings.set_config(self._node.state, subject, document))
+        return await self._write(request, lambda state: settings.set_config(state, subject, document))
 
     async def delete_config(self, request: Request) -> Any:
         subject, rules = request.parameters.get("subject"), self._node.config.rules
-        return await self._write(request, lambda: settings.delete_config(self._node.state, rules, subject))
+        return await self._write(request, lambda state: settings.delete_config(state, rules, subject))
 
     async def mode(self, request: Request) -> Any:
         subject = request.parameters.get("subject")
@@ -392,15 +391,13 @@ class Api:
     async def set_mode(self, request: Request) -> Any:
         document, subject, force = json_body(request), request.parameters.get("subject"), request.query.boolean("force")
         rules = self._node.config.rules
-        return await self._write(
-            request, lambda: settings.set_mode(self._node.state, rules, subject, document, force=force)
-        )
+        return await self._write(request, lambda state: settings.set_mode(state, rules, subject, document, force=force))
 
     async def delete_mode(self, request: Request) -> Any:
         subject, recursive = request.parameters.get("subject"), request.query.boolean("recursive")
         rules = self._node.config.rules
         return await self._write(
-            request, lambda: settings.delete_mode(self._node.state, rules, subject, recursive=recursive)
+            request, lambda state: settings.delete_mode(state, rules, subject, recursive=recursive)
         )
 
     async def contexts(self, request: Request) -> Any:
@@ -409,7 +406,7 @@ class Api:
 
     async def delete_context(self, request: Request) -> Any:
         context = request.parameters["context"]
-        return await self._write(request, lambda: deleting.delete_context(self._node.state, context))
+        return await self._write(request, lambda state: deleting.delete_context(state, context))
 
     async def associations(self, request: Request) -> Any:
         """Topics have no subjects of their own choice here: at this answer, clients take `topic-value`."""
@@ -433,10 +430,10 @@ class Api:
 
     # Helpers
 
-    async def _write(self, request: Request, decide: Callable[[], Decision]) -> Any:
-        def steps() -> Steps[Decision]:
+    async def _write(self, request: Request, decide: Callable[[State], Decision]) -> Any:
+        def steps(at_leader: Registry) -> Steps[Decision]:
             yield from ()  # there is no work that takes long
-            return decide()
+            return decide(at_leader.state)
 
         return await self._node.write(request, steps)
 

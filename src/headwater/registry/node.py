@@ -1,15 +1,15 @@
 """One registry among several: serves reads from its own state, writes where it leads, and forwards writes where it does
 not.
 
-`leader` and `is_leading` are changed only by the election and by a write that found out that another leads. Writes run
-one after the other. A follower that forwarded a write answers once it has read that write itself, so that whoever asks
-it next sees it.
+`leader` and `is_leading` are changed only by the election and by a write that found out that another leads. Writes are
+decided one after the other; those that wait at the same time are one transaction (`group_commit.py`). A follower that
+forwarded a write answers once it has read that write itself, so that whoever asks it next sees it.
 """
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
@@ -18,8 +18,9 @@ from headwater.registry import errors
 from headwater.registry.config import RegistryConfig
 from headwater.registry.decisions.registering import Registry
 from headwater.registry.decisions.schema_parser import SchemaParser
-from headwater.registry.decisions.steps import Decision, Steps
+from headwater.registry.decisions.steps import Steps
 from headwater.registry.election import Elector, Identity
+from headwater.registry.group_commit import Decide, GroupCommit, TakesLong
 from headwater.registry.schema_log import NotLeading, SchemaLog, WriteFailed
 from headwater.registry.state import State
 from headwater.web.client import HttpClient, HttpClientError
@@ -36,7 +37,11 @@ FORWARD_HEADER: Final = "X-Forward"
 _IN_PLACE_BYTES_MAX: Final = 20_000  # work about less text than this takes less time than handing it over
 _WORKERS: Final = 2
 _PASSED_ON: Final = ("content-type", "accept", "authorization")
-_PASSED_BACK: Final = {"content-type": "Content-Type", "www-authenticate": "WWW-Authenticate", "retry-after": "Retry-After"}
+_PASSED_BACK: Final = {
+    "content-type": "Content-Type",
+    "www-authenticate": "WWW-Authenticate",
+    "retry-after": "Retry-After",
+}
 _AGAIN_S: Final = 0.3
 _DOES_NOT_LEAD: Final = 50004
 
@@ -56,7 +61,7 @@ class RegistryNode:
         self._log = SchemaLog(config)
         self._parser = SchemaParser()
         self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="schemas")
-        self._writing = asyncio.Lock()
+        self._commits = GroupCommit(self, self._log)
         self._elected = asyncio.Event()  # set while a leader is known
         self._leader_changed = asyncio.Event()
         self._leader_replaced = asyncio.Event()  # one for each leader
@@ -75,7 +80,10 @@ class RegistryNode:
 
     @property
     def registry(self) -> Registry:
-        return Registry(self._log.state, self.config.rules, self._parser)
+        return self.registry_with(self._log.state)
+
+    def registry_with(self, state: State) -> Registry:
+        return Registry(state, self.config.rules, self._parser)
 
     async def open(self) -> None:
         """Everything that was registered is known when this returns; who leads is found out meanwhile. Raises
@@ -112,6 +120,7 @@ class RegistryNode:
             self._election.cancel()
             await asyncio.wait({self._election})
         self.is_leading = False
+        await self._commits.close()
         await self._log.close()
         if self._elector is not None:
             await self._elector.close()
@@ -120,8 +129,10 @@ class RegistryNode:
 
     # Decisions
 
-    async def run(self, steps: Steps[T]) -> T:
-        """Carries a decision out; what may take long is done by a thread, and so is the rest of much that is short."""
+    async def run(self, steps: Steps[T], *, in_place_only: bool = False) -> T:
+        """Carries a decision out; what may take long is done by a thread, and so is the rest of much that is short.
+        Raises TakesLong instead if it is to be done in place.
+        """
         result: Any = None
         in_place_bytes = 0
         problem: Exception | None = None
@@ -137,14 +148,17 @@ class RegistryNode:
                 if in_place_bytes + work.size_bytes <= _IN_PLACE_BYTES_MAX:
                     in_place_bytes += work.size_bytes
                     result = work.run()
+                elif in_place_only:
+                    steps.close()
+                    raise TakesLong
                 else:
                     result = await loop.run_in_executor(self._pool, work.run)
+            except TakesLong:
+                raise
             except Exception as error:  # noqa: BLE001 - the decision's to handle
                 problem = error
 
-    async def write(
-        self, request: Request, decide: Callable[[], Steps[Decision]]
-    ) -> tuple[Any, dict[str, str]] | Response:
+    async def write(self, request: Request, decide: Decide) -> tuple[Any, dict[str, str]] | Response:
         """The document to answer and headers for it, or the leader's own answer. Raises HttpError. Tried again, until
         the time is up, only while it is certain that nothing was written.
         """
@@ -156,19 +170,21 @@ class RegistryNode:
             if self.is_leading:
                 try:
                     # A client that goes away does not stop a write halfway: the next one must know how it ended.
-                    return await asyncio.shield(asyncio.ensure_future(self._write_here(decide, is_forwarded)))
+                    answer, offset = await self._commits.write(decide)
                 except NotLeading:
-                    await self._lose()
+                    continue
                 except WriteFailed as problem:
-                    await self._lose()
                     raise errors.store_failed(f"Error while writing to the topic of schemas: {problem}") from None
-            elif is_forwarded:
+                # Who forwarded it reads as far before it answers, also where nothing is written: what was decided on
+                # may be news to it.
+                return answer, {OFFSET_HEADER: str(offset)} if is_forwarded else {}
+            if is_forwarded:
                 raise HttpError(503, "The registry that was asked as the leader does not lead", _DOES_NOT_LEAD)
-            elif self.leader is not None:
+            if self.leader is not None:
                 leader = self.leader
-                answer = await self._forward(request, leader)
-                if answer is not None:
-                    return answer
+                forwarded = await self._forward(request, leader)
+                if forwarded is not None:
+                    return forwarded
                 await self._until_another_leads(leader, deadline - loop.time())
 
     async def _until_elected(self, timeout_s: float) -> None:
@@ -189,24 +205,6 @@ class RegistryNode:
                 while self.leader == than:
                     self._leader_changed.clear()
                     await self._leader_changed.wait()
-
-    async def _write_here(
-        self, decide: Callable[[], Steps[Decision]], is_forwarded: bool
-    ) -> tuple[Any, dict[str, str]]:
-        """Who forwarded it is told how far to read, also where nothing is written: what was decided on may be news."""
-        async with self._writing:
-            if not self.is_leading:
-                raise NotLeading
-            decision = await self.run(decide())
-            if not decision.records:
-                return decision.answer, {OFFSET_HEADER: str(self._log.applied_offset)} if is_forwarded else {}
-            try:
-                offset = await self._log.write(decision.records)
-            except KafkaError as problem:
-                if problem.code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
-                    raise errors.too_large("Register operation failed because schema is too large") from None
-                raise
-            return decision.answer, {OFFSET_HEADER: str(offset)} if is_forwarded else {}
 
     async def _forward(self, request: Request, leader: Identity) -> Response | None:
         """None: it was not done, because the leader could not be reached or does not lead any more."""
@@ -261,19 +259,19 @@ class RegistryNode:
             return
         self._set_leader(leader, leads=False)
         if self._log.is_writer:
-            async with self._writing:
+            async with self._commits.turn:
                 await self._log.resign()
 
     async def _lead(self, identity: Identity) -> None:
-        async with self._writing:
+        async with self._commits.turn:
             await self._log.lead()
         self._set_leader(identity, leads=True)
         logger.info("event=leading url=%s offset=%d", identity.url, self._log.applied_offset)
 
-    async def _lose(self) -> None:
+    async def lose(self) -> None:
         """A write found out: whether this one is still to lead is asked of the group."""
         self._set_leader(None, leads=False)
-        async with self._writing:
+        async with self._commits.turn:
             await self._log.resign()
         if self._elector is not None:
             self._elector.check_soon()

@@ -6,6 +6,7 @@ the highest id of each context, so that an id whose schema was deleted for good 
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -89,5 +90,5 @@ def encode_json(document: object) -> bytes:
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8")
 
 
-def noop(max_ids: dict[str, int]) -> Record:
+def noop(max_ids: Mapping[str, int]) -> Record:
     return Record(Key(NOOP), {MAX_IDS: dict(sorted(max_ids.items()))} if max_ids else None)

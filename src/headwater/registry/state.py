@@ -8,9 +8,9 @@ registered under; the guid is a hash of the same, so it is equal in every contex
 import hashlib
 import logging
 import uuid
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, MutableMapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Final, TypeVar
 
 from headwater.registry import records
 from headwater.registry.records import Key
@@ -19,6 +19,9 @@ from headwater.registry.subjects import DEFAULT_CONTEXT, beside, parse_subject
 logger = logging.getLogger("headwater.registry")
 
 AVRO: Final = "AVRO"
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,16 +97,67 @@ class Version:
         return self.subject, self.version
 
 
+class _Ahead(MutableMapping[K, V]):
+    """A table with changes of its own over another, which stays as it is. A value that is a table itself is copied when
+    somebody asks for it, since it may be changed then.
+    """
+
+    __slots__ = ("_base", "_gone", "_own")
+
+    def __init__(self, base: Mapping[K, V]) -> None:
+        self._base = base
+        self._own: dict[K, V] = {}
+        self._gone: set[K] = set()
+
+    def __getitem__(self, key: K) -> V:
+        if key not in self._own:
+            if key in self._gone:
+                raise KeyError(key)
+            value = self._base[key]
+            copied: Any = dict(value) if isinstance(value, dict) else value
+            self._own[key] = copied
+        return self._own[key]
+
+    def __setitem__(self, key: K, value: V) -> None:
+        self._own[key] = value
+        self._gone.discard(key)
+
+    def __delitem__(self, key: K) -> None:
+        if key not in self:
+            raise KeyError(key)
+        self._own.pop(key, None)
+        self._gone.add(key)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._own or (key not in self._gone and key in self._base)
+
+    def __iter__(self) -> Iterator[K]:
+        yield from [key for key in self._base if key not in self._gone]
+        yield from [key for key in self._own if key not in self._base]
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+Places = dict[tuple[str, int], None]  # subjects and versions, in their order
+
+
 @dataclass(slots=True)
 class State:
-    subjects: dict[str, dict[int, Version]] = field(default_factory=dict)
-    by_id: dict[str, dict[int, dict[tuple[str, int], None]]] = field(default_factory=dict)  # context -> id -> places
-    by_guid: dict[str, dict[tuple[str, int], None]] = field(default_factory=dict)
-    referenced_by: dict[tuple[str, int], dict[tuple[str, int], None]] = field(default_factory=dict)
-    configs: dict[str | None, dict[str, Any]] = field(default_factory=dict)
-    modes: dict[str | None, str] = field(default_factory=dict)
-    contexts: dict[str, None] = field(default_factory=dict)
-    max_ids: dict[str, int] = field(default_factory=dict)
+    subjects: MutableMapping[str, dict[int, Version]] = field(default_factory=dict)
+    by_id: MutableMapping[tuple[str, int], Places] = field(default_factory=dict)  # by context and id
+    by_guid: MutableMapping[str, Places] = field(default_factory=dict)
+    referenced_by: MutableMapping[tuple[str, int], Places] = field(default_factory=dict)
+    configs: MutableMapping[str | None, dict[str, Any]] = field(default_factory=dict)
+    modes: MutableMapping[str | None, str] = field(default_factory=dict)
+    contexts: MutableMapping[str, None] = field(default_factory=dict)
+    max_ids: MutableMapping[str, int] = field(default_factory=dict)
+
+    def ahead(self) -> "State":
+        """A state to apply records to that are not written yet. This one stays as it is, and must stay so as long as
+        the other is used.
+        """
+        return State(*(_Ahead(getattr(self, each.name)) for each in fields(self)))
 
     # Questions
 
@@ -122,7 +176,7 @@ class State:
 
     def with_id(self, context: str, id_: int) -> list[Version]:
         """Every version that has the id in this context; a deleted one too."""
-        return [self._at(place) for place in self.by_id.get(context, {}).get(id_, {})]
+        return [self._at(place) for place in self.by_id.get((context, id_), {})]
 
     def with_guid(self, guid: str) -> list[Version]:
         return [self._at(place) for place in self.by_guid.get(guid, {})]
@@ -185,7 +239,7 @@ class State:
             return
         self._remove(subject, version)
         self.subjects.setdefault(subject, {})[version] = new
-        self.by_id.setdefault(context, {}).setdefault(new.id, {})[new.place] = None
+        self.by_id.setdefault((context, new.id), {})[new.place] = None
         self.by_guid.setdefault(new.guid, {})[new.place] = None
         for reference in content.references:
             place = (beside(subject, reference.subject), reference.version)
@@ -200,8 +254,7 @@ class State:
             return
         if not self.subjects[subject]:
             del self.subjects[subject]
-        ids = self.by_id[parse_subject(subject).context]
-        _discard(ids, old.id, old.place)
+        _discard(self.by_id, (parse_subject(subject).context, old.id), old.place)
         _discard(self.by_guid, old.guid, old.place)
         for reference in old.content.references:
             _discard(self.referenced_by, (beside(subject, reference.subject), reference.version), old.place)
@@ -252,14 +305,14 @@ def _settings(value: dict[str, Any]) -> dict[str, Any]:
     return {name: each for name, each in value.items() if name != "subject"}
 
 
-def _set_or_remove(table: dict[Any, Any], key: Any, value: Any) -> None:
+def _set_or_remove(table: MutableMapping[Any, Any], key: Any, value: Any) -> None:
     if value is None:
         table.pop(key, None)
     else:
         table[key] = value
 
 
-def _discard(table: dict[Any, dict[tuple[str, int], None]], key: Any, place: tuple[str, int]) -> None:
+def _discard(table: MutableMapping[Any, Places], key: Any, place: tuple[str, int]) -> None:
     places = table.get(key)
     if places is not None:
         places.pop(place, None)

@@ -2,15 +2,17 @@
 
 import asyncio
 import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from headwater.registry.config import RegistryConfig
+from headwater.registry.decisions.registering import Registry
 from headwater.registry.decisions.steps import Decision, Steps, Work
 from headwater.registry.election import Identity
-from headwater.registry.node import RegistryNode
-from headwater.web.messages import Request
+from headwater.registry.node import FORWARD_HEADER, OFFSET_HEADER, RegistryNode
+from headwater.web.messages import Headers, Request
 
 OWN, OTHER = Identity("a.example", 8081), Identity("b.example", 8081)
 REQUEST = Request("POST", "/subjects/s/versions", ("subjects", "s", "versions"))
@@ -20,7 +22,7 @@ def made() -> RegistryNode:
     return RegistryNode(RegistryConfig.of({"kafkastore.bootstrap.servers": "c.example:9092"})[0], OWN)
 
 
-def decided() -> Steps[Decision]:
+def decided(_registry: Registry) -> Steps[Decision]:
     yield Work(lambda: None, 1)
     return Decision([], "written here")
 
@@ -47,6 +49,26 @@ def test_a_write_does_not_wait_for_a_machine_that_is_gone_once_another_leads(mon
             await node.close()
 
     assert asyncio.run(write()) == ("written here", {})
+
+
+@pytest.mark.parametrize(
+    ("headers", "told"), [(Headers(((FORWARD_HEADER, "true"),)), {OFFSET_HEADER: "41"}), (Headers(), {})]
+)
+def test_who_forwarded_is_told_how_far_to_read_also_where_nothing_was_written(
+    headers: Headers, told: dict[str, str]
+) -> None:
+    """What was registered already may not have reached the follower, whose client asks for it next."""
+
+    async def write() -> Any:
+        node = made()
+        node._log.applied_offset = 41
+        node._set_leader(OWN, leads=True)
+        try:
+            return await node.write(replace(REQUEST, headers=headers), decided)
+        finally:
+            await node.close()
+
+    assert asyncio.run(write()) == ("written here", told)
 
 
 def test_much_that_is_short_does_not_keep_others_waiting() -> None:

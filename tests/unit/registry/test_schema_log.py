@@ -135,6 +135,39 @@ def test_brokers_that_are_there_and_do_not_answer_are_not_waited_for(monkeypatch
         asyncio.run(start())
 
 
+def test_what_compaction_has_taken_before_a_registry_started_is_not_waited_for() -> None:
+    """A tombstone is the last record that the leader knows; who starts when it is gone has read everything, too."""
+
+    class Compacted:
+        def __init__(self) -> None:
+            self.at = 0
+
+        def assign(self, _partitions: Any) -> None:
+            pass
+
+        async def end_offsets(self, partitions: list[Any]) -> dict[Any, int]:
+            return dict.fromkeys(partitions, 9)
+
+        async def position(self, _partition: Any) -> int:
+            return self.at
+
+        async def poll(self, _timeout_s: float) -> list[Any]:
+            self.at = 9
+            return [SimpleNamespace(key=b'{"keytype":"NOOP","magic":0}', value=None, timestamp_ms=0, offset=4)]
+
+    async def read() -> int:
+        log = SchemaLog(RegistryConfig.of({})[0])
+        await log._read_all()
+        await log.wait_for(8, 0)
+        with pytest.raises(TimeoutError):
+            await log.wait_for(9, 0)
+        return log.applied_offset
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(schema_log, "AsyncConsumer", lambda _config: Compacted())
+        assert asyncio.run(read()) == 4
+
+
 @pytest.mark.parametrize("code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.LEADER_NOT_AVAILABLE])
 def test_a_topic_that_cannot_be_described_is_told_with_the_reason(
     code: ErrorCode, monkeypatch: pytest.MonkeyPatch

@@ -1,5 +1,6 @@
 """A registry of pure parts, whose log is a list."""
 
+import copy
 import json
 from typing import Any
 
@@ -22,8 +23,8 @@ def record(name: str, *fields: tuple[str, Any]) -> str:
 
 
 class Twin:
-    """A registry whose topic is `log`; each write is also applied to a second state from its bytes, which must come out
-    equal.
+    """A registry whose topic is `log`. The records of each write are also applied ahead of it, as a leader does that
+    writes several at a time: that must come out equal, and must not be seen before.
     """
 
     def __init__(self, rules: Rules | None = None) -> None:
@@ -35,11 +36,16 @@ class Twin:
         return self.registry.state
 
     def write(self, decision: Decision) -> Any:
+        ahead, before = self.state.ahead(), copy.deepcopy(self.state)
+        for each in decision.records:
+            ahead.apply_record(each.key, each.value)
+        assert self.state == before
         for each in decision.records:
             key, value = encode_key(each.key), encode_value(each.value)
             assert decode_key(key) == each.key
             self.log.append((key, value))
             self.state.apply(key, value)
+        assert ahead == self.state
         return decision.answer
 
     def register(self, subject: str, schema: str, *, normalize: bool = False, force: bool = False, **more: Any) -> Any:
