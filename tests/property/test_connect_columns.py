@@ -2,35 +2,24 @@
 
 import io
 import json
-import tempfile
-from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import fastavro
-import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from compat.support.quick import lasting
-from headwater.base.ids import TopicPartition
 from headwater.client import ConsumerRecord
-from headwater.client.schema_registry.client import SchemaRegistryClient
 from headwater.connect.connectors.topic_files.connector import TopicFilesConnector
 from headwater.connect.connectors.topic_files.rotation import Cut, Entry, Limits
 from headwater.connect.converters.avro.converter import AvroConverter
-from headwater.connect.converters.basic import StringConverter
 from headwater.connect.data import schema as s
 from headwater.connect.data.record import SinkRecord
 from headwater.connect.data.runs import ArrowColumn, SinkRun
-from headwater.connect.runtime.sink_conversion import SinkConversion
-from headwater.connect.runtime.spark_conversion import Packing, records_of
-from headwater.connect.runtime.tolerance import Tolerance
 from headwater.testing.connect import SinkKit
-from unit.connect.registry_memory import Memory
+from property.connect_columns_support import Line, Polls, check_frames, converted, files_of
 
 TIMES = {"type": "long", "logicalType": "timestamp-millis"}
 _small = st.integers(-200, 200)
@@ -84,37 +73,8 @@ def fields(draw: st.DrawFn) -> tuple[dict[str, Any], st.SearchStrategy[dict[str,
     return {"type": "record", "name": "R", "fields": made}, st.fixed_dictionaries(values)
 
 
-class InMemory(AvroConverter):
-    memory: Memory
-
-    def connect(self, config: Mapping[str, Any]) -> SchemaRegistryClient:
-        del config
-        return SchemaRegistryClient({"latest.cache.ttl.sec": 0}, transport=self.memory)
-
-
-class Line:
-    """The way of a sink's records, with errors tolerated."""
-
-    steps: tuple[()] = ()
-
-    def __init__(self, schemas: list[dict[str, Any]]) -> None:
-        memory = Memory()
-        for each in schemas:
-            memory.register("t-value", {"schema": json.dumps(each)})
-        self.value = InMemory()
-        self.value.memory = memory
-        self.value.configure({"schema.registry.url": "http://registry"}, kind="value")
-        self.key = StringConverter()
-        self.key.configure({}, kind="key")
-        self.header = self.key
-
-    def transform(self, record: SinkRecord, _original: Any, _tolerance: Tolerance) -> SinkRecord:
-        return record
-
-    def conversion(self, *, columns: bool) -> SinkConversion:
-        config = {"errors.retry.timeout": 0, "errors.retry.delay.max.ms": 0, "errors.tolerance": "all"}
-        tolerance = Tolerance(config, [], lambda: 0, lambda _seconds: True)
-        return SinkConversion(self, tolerance, columns=columns)  # type: ignore[arg-type]
+def avro(schemas: list[dict[str, Any]]) -> Line:
+    return Line(AvroConverter, [{"schema": json.dumps(each)} for each in schemas])
 
 
 def framed(number: int, schema: dict[str, Any], value: dict[str, Any]) -> bytes:
@@ -123,27 +83,8 @@ def framed(number: int, schema: dict[str, Any], value: dict[str, Any]) -> bytes:
     return b"\0" + number.to_bytes(4, "big") + out.getvalue()
 
 
-def converted(line: Line, records: list[ConsumerRecord], *, columns: bool) -> Any:
-    conversion = line.conversion(columns=columns)
-    run = conversion.sink_run(records)
-    return run if run is not None else [made for each in records if (made := conversion.sink_record(each)) is not None]
-
-
-def files_of(
-    line: Line, polls: list[list[ConsumerRecord]], config: dict[str, str], *, columns: bool
-) -> tuple[Any, ...]:
-    with tempfile.TemporaryDirectory() as folder, mock.patch("os.fsync"):
-        kit = SinkKit(TopicFilesConnector, {"path": folder, "format": "parquet", "parquet.codec": "none", **config})
-        kit.task.open([TopicPartition("t", 1)])
-        for poll in polls:
-            kit.task.put(converted(line, poll, columns=columns))
-        places = {TopicPartition("t", number): 1 << 40 for number in (0, 1)}
-        found = {str(each.relative_to(folder)): each.read_bytes() for each in Path(folder).rglob("*") if each.is_file()}
-        return found, kit.task.pre_commit(places), [(record.offset, str(error)) for record, error in kit.reported]
-
-
 @st.composite
-def topics(draw: st.DrawFn) -> tuple[Line, list[list[ConsumerRecord]]]:
+def topics(draw: st.DrawFn) -> tuple[Line, Polls]:
     drawn = [draw(fields()) for _ in range(draw(st.sampled_from([1, 1, 1, 2])))]
     schemas = [({**schema, "name": f"R{number}"}, values) for number, (schema, values) in enumerate(drawn)]
     polls, offsets = [], [0, 0]
@@ -162,71 +103,21 @@ def topics(draw: st.DrawFn) -> tuple[Line, list[list[ConsumerRecord]]]:
                 offset, offsets[partition] = offsets[partition], offsets[partition] + 1
                 poll.append(ConsumerRecord("t", partition, offset, time_ms, 0, b"k", value, (), -1))
         polls.append(poll)
-    return Line([each for each, _ in schemas]), polls
+    return avro([each for each, _ in schemas]), polls
 
 
 @settings(max_examples=lasting(15, 600), deadline=None, suppress_health_check=list(HealthCheck))
 @given(topics(), st.sampled_from([3, 10, 1000]), st.sampled_from([0, 10]))
-def test_files_are_the_same_to_the_byte(
-    made: tuple[Line, list[list[ConsumerRecord]]], size: int, interval: int
-) -> None:
+def test_files_are_the_same_to_the_byte(made: tuple[Line, Polls], size: int, interval: int) -> None:
     line, polls = made
     config = {"flush.size": str(size), "rotate.interval.ms": str(interval)}
     assert files_of(line, polls, config, columns=True) == files_of(line, polls, config, columns=False)
 
 
-def batch_of(records: list[ConsumerRecord]) -> pa.RecordBatch:
-    moment = pa.array([datetime.fromtimestamp(max(0, each.timestamp_ms) / 1000, UTC) for each in records])
-    headers = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-    return pa.RecordBatch.from_arrays(
-        [
-            pa.array([each.key for each in records], pa.binary()),
-            pa.array([each.value for each in records], pa.binary()),
-            pa.array([each.topic for each in records]),
-            pa.array([each.partition for each in records], pa.int32()),
-            pa.array([each.offset for each in records], pa.int64()),
-            moment.cast(pa.timestamp("us", tz="UTC")),
-            pa.array([0] * len(records), pa.int32()),
-            pa.nulls(len(records), headers),
-        ],
-        names=["key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"],
-    )
-
-
-def unpacked(packing: Packing) -> Iterator[tuple[str, bytes, list[Any]]]:
-    for chunk in packing.chunks():
-        for row in chunk.to_pylist():
-            with pa.ipc.open_stream(row["data"]) as stream:
-                table = stream.read_all()
-            assert table.num_rows == row["rows"]
-            yield (
-                row["topic"],
-                row["columns"],
-                [str(each) for each in table.to_pylist()],
-            )  # as text: NaN is itself there
-
-
 @settings(max_examples=lasting(15, 600), deadline=None, suppress_health_check=list(HealthCheck))
 @given(topics())
-def test_data_frames_are_the_same(made: tuple[Line, list[list[ConsumerRecord]]]) -> None:
-    line, polls = made
-    for poll in polls:
-        rows, columns = Packing(nulls_fail=True), Packing(nulls_fail=True)
-        batch = batch_of(poll)
-        good = []
-        conversion = line.conversion(columns=False)
-        for record in records_of(batch):
-            found = conversion.sink_record(record)
-            if found is not None:
-                good.append(found)
-        try:
-            for found in good:
-                rows.add(found)
-        except Exception:  # noqa: BLE001 - one that no column can hold: the batch is no matter of columns then
-            assert not columns.add_columns(batch, line)  # type: ignore[arg-type]
-            continue
-        if columns.add_columns(batch, line):  # type: ignore[arg-type]
-            assert list(unpacked(columns)) == list(unpacked(rows))
+def test_data_frames_are_the_same(made: tuple[Line, Polls]) -> None:
+    check_frames(*made)
 
 
 @pytest.mark.parametrize("name", sorted(LEAVES))
@@ -239,10 +130,10 @@ def test_what_has_columns_gets_them(name: str) -> None:
     }.get(name, 1)  # fmt: skip
     schema = {"type": "record", "name": "R", "fields": [{"name": "f", "type": kind}]}
     records = [ConsumerRecord("t", 0, n, 0, 0, None, framed(1, schema, {"f": value}), (), -1) for n in range(20)]
-    run = converted(Line([schema]), records, columns=True)
+    run = converted(avro([schema]), records, columns=True)
     assert isinstance(run, SinkRun)
     assert isinstance(run.values, ArrowColumn) == (name not in ("uuid", "map", "union"))
-    plain = converted(Line([schema]), records, columns=False)
+    plain = converted(avro([schema]), records, columns=False)
     assert [each.value for each in run] == [each.value for each in plain]  # whoever wants records has them
 
 
@@ -303,7 +194,7 @@ def test_a_record_of_a_run_is_that_of_the_records(tmp_path: Path) -> None:
     records = [
         ConsumerRecord("t", 0, n, 0, 0, None, None if n == 7 else value, (), -1) for n, value in enumerate(values)
     ]
-    line = Line([schema])
+    line = avro([schema])
     kit = SinkKit(TopicFilesConnector, {"path": str(tmp_path), "format": "parquet", "flush.size": "5"})
     kit.task.put(converted(line, records, columns=True))
     assert [(record.offset, type(error).__name__) for record, error in kit.reported] == [(7, "DataError")]
@@ -333,7 +224,7 @@ def test_a_record_of_a_run_is_that_of_the_records(tmp_path: Path) -> None:
 )
 def test_values_of_which_only_some_have_columns(kind: Any, value: Any) -> None:
     schema = {"type": "record", "name": "R", "fields": [{"name": "f", "type": kind}]}
-    line = Line([schema])
+    line = avro([schema])
     records = [ConsumerRecord("t", 0, n, 0, 0, None, framed(1, schema, {"f": value}), (), -1) for n in range(20)]
     by_columns, one_by_one = (
         files_of(line, [records], {"flush.size": "20"}, columns=columns) for columns in (True, False)
@@ -345,7 +236,7 @@ def test_of_a_key_that_a_map_has_twice_the_last_counts() -> None:
     schema = {"type": "record", "name": "R", "fields": [{"name": "f", "type": {"type": "map", "values": "int"}}]}
     twice = framed(1, schema, {"f": {}})[:-1] + bytes([4, 2, 97, 2, 2, 97, 4, 0])  # "a" is 1, "a" is 2
     records = [ConsumerRecord("t", 0, n, 0, 0, None, twice, (), -1) for n in range(20)]
-    line = Line([schema])
+    line = avro([schema])
     assert converted(line, records, columns=True)[0].value.get("f") == {"a": 2}
     assert files_of(line, [records], {"flush.size": "20"}, columns=True) == files_of(
         line, [records], {"flush.size": "20"}, columns=False

@@ -205,10 +205,12 @@ source partition, or at once a `SourceRun` of columns (`headwater.connect.data.r
 may get a `SinkRun`, a sequence of records that has their values as columns too. One by one go records with headers, under transforms, with `errors.tolerance=all`, and those of
 a source that is told of each (`commit_record`) or says itself where transactions end.
 
-Avro goes at once into Arrow's columns where the sink takes them: TopicFiles with `format=parquet`, `partitioner=default` and no `file.size.max`, and
+Avro, Protobuf and JSON with a schema registry go at once into Arrow's columns where the sink takes them: TopicFiles with `format=parquet`, `partitioner=default` and no `file.size.max`, and
 SparkSink; a task of one's own says so with `takes_columns`, and then finds `ArrowColumn`s in its runs. What comes out is the same to the byte. Record by record go those
-under transforms or with headers, a batch with several schemas, without a value or with one that cannot be read, and schemas with maps, unions of several types, UUIDs,
-decimals within arrays and structs, or structs that are null: there the two ways would differ.
+under transforms or with headers, a batch with several schemas, without a value or with one that cannot be read, and what the two ways would differ in. Of Avro: maps,
+unions of several types, UUIDs, decimals within arrays and structs, structs that are null. Of Protobuf: `google.protobuf.Duration`, maps that are written as messages, a key
+that a map has twice. Of JSON: maps, decimals, several types in one place, and batches with a value of another type than the schema's, a property that it does not name, or
+a document of several lines.
 """
 
 _METRICS: Final = """\

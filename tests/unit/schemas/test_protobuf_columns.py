@@ -20,9 +20,11 @@ from headwater.schemas.columns.protobuf import (
     protobuf_columns,
     protobuf_rows,
 )
+from headwater.schemas.columns.protobuf_rows import read_message
 from headwater.schemas.columns.protobuf_shapes import Label, MessageShape, shape_of
 from headwater.schemas.model import DataError
 from headwater.schemas.protobuf import ProtobufSchema
+from headwater.schemas.protobuf.messages import compile_message_reader
 
 EVERYTHING = """
 syntax = "proto3";
@@ -429,3 +431,69 @@ def test_what_a_message_cannot_hold_is_refused_by_both() -> None:
                 encode(pa.array([fine, each], of_type), b"")
         with pytest.raises(DataError, match="does not fit"):
             encode(pa.array(["x"]), b"")
+
+
+# The reader of dicts (`protobuf.messages`): without times, which it makes Python's own
+
+NO_TIMES = "\n".join(line for line in EVERYTHING.splitlines() if "Timestamp" not in line and "Duration" not in line)
+
+
+def as_read(read: Any, data: bytes) -> str | None:
+    try:
+        return repr(alike(read(data)))
+    except DataError:
+        return None
+
+
+def alike(value: Any) -> Any:
+    """Maps, which are pairs to the twin; and numbers of enums that have no name, which are text to it."""
+    if isinstance(value, list):
+        return [alike(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    made = {}
+    for name, each in value.items():
+        if name in ("names", "switches", "prices"):
+            each = {key: str(item) if name == "switches" else alike(item) for key, item in dict(each).items()}
+        elif name in ("colour", "second") and each is not None:
+            each = str(each)
+        elif name == "colours":
+            each = [str(item) for item in each]
+        made[name] = each if name in ("names", "switches", "prices") else alike(each)
+    return made
+
+
+def test_dicts_are_read_as_columns_are() -> None:
+    """Parts in any order, two fields of a oneof, groups, wire types that are another's, and bytes that are damaged."""
+    message = schema_of(NO_TIMES).messages["shop.Order"]
+    read, shaped = compile_message_reader(message), shape_of(message)
+    messages, seen = Messages(5), {"good": 0, "bad": 0}
+    draw = messages.random
+    for _ in range(300):
+        data = messages.fill(Order()).SerializeToString()
+        match draw.randrange(4):
+            case 0:
+                data += messages.fill(Order()).SerializeToString()
+            case 1:
+                at = draw.randrange(len(data) + 1)
+                data = data[:at] + draw.randbytes(draw.randrange(1, 4)) + data[at + draw.randrange(3) :]
+            case 2:
+                data = data[: draw.randrange(len(data) + 1)]
+            case 3:
+                data += b"\x0b" + data[: draw.choice([0, 0, 5])] + b"\x0c" + draw.choice([b"", b"\xfb\x01\xfc\x01"])
+        found, wanted = as_read(read, data), as_read(lambda each: read_message(shaped, each), data)
+        assert found == wanted, data.hex()
+        seen["good" if wanted is not None else "bad"] += 1
+    assert min(seen.values()) > 50
+
+
+def test_dicts_of_proto2_with_groups_and_of_editions() -> None:
+    old, cls = schema_of(OLD).messages["Old"], google_class(OLD, "Old")
+    message = cls(b="b", c=[1, 2])
+    message.inner.x = 4
+    message.inner.deep.add().y = True
+    assert compile_message_reader(old)(message.SerializeToString()) == {
+        "a": None, "b": "b", "c": [1, 2], "inner": {"x": 4, "deep": [{"y": True}]},
+    }  # fmt: skip
+    text = 'edition = "2023"; message E { int32 a = 1; int32 b = 2 [features.field_presence = IMPLICIT]; }'
+    assert compile_message_reader(schema_of(text).messages["E"])(b"") == {"a": None, "b": 0}

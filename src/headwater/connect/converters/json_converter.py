@@ -42,7 +42,7 @@ def decoded(data: bytes) -> Any:
     try:
         text = bytes(data).decode("utf-8").lstrip()
         return _DECODER.raw_decode(text)[0] if text else None
-    except (ValueError, RecursionError) as error:
+    except (ValueError, RecursionError, ArithmeticError) as error:  # the last: an exponent that no decimal has
         raise DataError(f"Converting byte[] to Kafka Connect data failed due to serialization error: {error}") from None
 
 
@@ -259,7 +259,7 @@ class JsonConverter(Converter):
             if not text.startswith(envelope):
                 return None
             payload, end = _DECODER.raw_decode(text, len(envelope))
-        except (ValueError, RecursionError):
+        except (ValueError, RecursionError, ArithmeticError):
             return None
         return (payload,) if text[end:] == "}" else None
 

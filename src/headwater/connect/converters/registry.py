@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 T = TypeVar("T")
-_PREFIX_BYTES: Final = 5  # a zero and the schema's id
 _STRATEGIES: Final = ("TopicNameStrategy", "RecordNameStrategy", "TopicRecordNameStrategy")
 _PACKAGE: Final = "io.confluent.kafka.serializers.subject."
 
@@ -67,8 +66,8 @@ class Writing(NamedTuple):
     encode: Callable[[Any], bytes]
 
 
-# Of values, and of how many bytes stand before each; raises Unfit.
-ColumnReader: TypeAlias = Callable[["pa.Array", int], "pa.StructArray"]
+# Of values, and of the bytes that stand before each; raises Unfit.
+ColumnReader: TypeAlias = Callable[["pa.Array", bytes], "pa.StructArray"]
 
 
 class Reading(NamedTuple):
@@ -203,8 +202,10 @@ class RegistryConverter(Converter):
             return SchemaAndValue(reading.schema, reading.decode(bytes(data)[position:]))
 
     def to_connect_columns(self, topic: str, data: "pa.Array") -> ArrowColumn | None:
-        """Of values that are all there and have one schema, whose id is the usual five bytes."""
-        if self.schema_type is not SchemaType.AVRO or data.null_count or not len(data):
+        """Of values that are all there and have one schema, whose id is the usual five bytes; and are one message, of
+        Protobuf's.
+        """
+        if data.null_count or not len(data):
             return None
         try:
             from headwater.schemas.columns import frame_ids
@@ -212,16 +213,18 @@ class RegistryConverter(Converter):
             ids = frame_ids(data).unique().to_pylist()
             if len(ids) != 1 or ids[0] < 0:
                 return None
+            first = data[0].as_py()
             with errors(f"Failed to deserialize data for topic {topic} to {self.schema_type}"):
-                reading = self._reading_of(topic, SchemaId(ids[0]))
+                schema_id, position = read_schema_id(first, protobuf=self.schema_type is SchemaType.PROTOBUF)
+                reading = self._reading_of(topic, schema_id)
             read = reading.columns()
             if read is None or reading.schema is None:
                 return None
-            found = read(data, _PREFIX_BYTES)
+            found = read(data, first[:position])
         except (ImportError, Unfit, ConnectError):
             return None
         decode = reading.decode
-        return ArrowColumn(reading.schema, found, lambda: [decode(each.as_py()[_PREFIX_BYTES:]) for each in data])
+        return ArrowColumn(reading.schema, found, lambda: [decode(each.as_py()[position:]) for each in data])
 
     def _reading_of(self, topic: str, schema_id: SchemaId) -> Reading:
         latest = self._latest_of_topic(topic)

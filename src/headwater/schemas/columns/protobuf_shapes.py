@@ -10,6 +10,7 @@ from enum import IntEnum
 from typing import Final
 
 from headwater.schemas.columns.program import NoColumns
+from headwater.schemas.protobuf.messages import feature, has_presence
 from headwater.schemas.protobuf.types import Enum, Field, File, Message
 
 
@@ -115,7 +116,7 @@ class _Shaper:
             value = self._singular(inner, Label.IMPLICIT, outer)
             entry = MessageShape(f"{message.full_name}.{each.name}", (key, value))
             return FieldShape(each.name, each.number, Kind.MESSAGE, Label.REPEATED, message=entry, is_map=True)
-        label = _label(each, file)
+        label = _label(each, message)
         shape = self._singular(each, label, outer)
         return FieldShape(
             shape.name,
@@ -152,24 +153,10 @@ def shape_of(message: Message) -> MessageShape:
     return _Shaper().message(message, ())
 
 
-def _feature(each: Field, file: File | None, name: str) -> str:
-    """What a field of an edition says, or its file for all."""
-    for options in (each.options, file.options if file is not None else ()):
-        for option in options:
-            if option.name == f"features.{name}":
-                return option.value.text
-    return ""
-
-
-def _label(each: Field, file: File | None) -> Label:
+def _label(each: Field, message: Message) -> Label:
     if each.label == "repeated":
         return Label.REPEATED
-    if each.label or each.oneof or isinstance(each.target, Message):
-        return Label.EXPLICIT
-    syntax = file.syntax if file is not None else "proto3"
-    if syntax == "editions":
-        return Label.IMPLICIT if _feature(each, file, "field_presence") == "IMPLICIT" else Label.EXPLICIT
-    return Label.IMPLICIT if syntax == "proto3" else Label.EXPLICIT
+    return Label.EXPLICIT if has_presence(each, message) else Label.IMPLICIT
 
 
 def _is_packed(each: Field, kind: Kind, file: File | None) -> bool:
@@ -180,11 +167,11 @@ def _is_packed(each: Field, kind: Kind, file: File | None) -> bool:
         return said == "true"
     syntax = file.syntax if file is not None else "proto3"
     if syntax == "editions":
-        return _feature(each, file, "repeated_field_encoding") != "EXPANDED"
+        return feature(each, file, "repeated_field_encoding") != "EXPANDED"
     return syntax == "proto3"
 
 
 def _is_delimited(each: Field, file: File | None) -> bool:
     if each.type == "group":
         return True
-    return file is not None and file.syntax == "editions" and _feature(each, file, "message_encoding") == "DELIMITED"
+    return file is not None and file.syntax == "editions" and feature(each, file, "message_encoding") == "DELIMITED"

@@ -6,7 +6,9 @@
 A field that the wire does not have is its default, or None where the schema can tell (`optional`, a oneof, a message).
 Well-known types are Python's own: wrappers their value, Timestamp a datetime in UTC without a zone, google.type.Date
 and TimeOfDay a date and a time, confluent.type.Decimal a Decimal. An enum is the name of its value, or its number where
-it has none. Bytes come from peers: every length is looked at before it is used.
+it has none. Bytes come from peers: every length is looked at before it is used. Reading is as Protobuf's own parsers
+do it: of a oneof the last field counts, a message that comes in parts is all of them, and a field whose wire type is
+another one, like one that the message has not got, is passed over.
 """
 
 import struct
@@ -16,7 +18,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from headwater.schemas.model import DataError
-from headwater.schemas.protobuf.types import Enum, Field, Message
+from headwater.schemas.protobuf.types import FIELD_NUMBER_MAX, Enum, Field, File, Message
 from headwater.schemas.protobuf.wire import Writer, signed
 
 ReadMessage = Callable[[bytes], dict[str, Any]]
@@ -28,7 +30,8 @@ _FIXED: Final = {
     "fixed32": struct.Struct("<I"), "sfixed32": struct.Struct("<i"),
 }  # fmt: skip
 _ZERO: Final = {"bool": False, "string": "", "bytes": b"", "double": 0.0, "float": 0.0}
-_LENGTHS: Final = {1: 8, 5: 4}
+_VARINT, _FIXED64, _LENGTH, _GROUP, _END_GROUP, _FIXED32 = range(6)
+_LENGTHS: Final = {_FIXED64: 8, _FIXED32: 4}
 _DEPTH_MAX: Final = 100
 
 
@@ -57,8 +60,21 @@ def has_presence(field: Field, message: Message) -> bool:
     """Whether the wire can tell an absent field from one with its default."""
     if field.label == "repeated" or field.type == "map":
         return False
-    proto2 = message.file is not None and message.file.syntax == "proto2"
-    return bool(proto2 or field.label == "optional" or field.oneof or isinstance(field.target, Message))
+    if field.label or field.oneof or isinstance(field.target, Message):
+        return True
+    syntax = message.file.syntax if message.file is not None else "proto3"
+    if syntax == "editions":
+        return feature(field, message.file, "field_presence") != "IMPLICIT"
+    return syntax != "proto3"
+
+
+def feature(field: Field, file: File | None, name: str) -> str:
+    """What a field of an edition says, or its file for all."""
+    for options in (field.options, file.options if file is not None else ()):
+        for option in options:
+            if option.name == f"features.{name}":
+                return option.value.text
+    return ""
 
 
 def is_wrapper(message: Message) -> bool:
@@ -69,31 +85,71 @@ def is_wrapper(message: Message) -> bool:
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
-def _chunks(data: bytes) -> list[tuple[int, int, Any]]:
+def _chunks(data: bytes, depth: int) -> list[tuple[int, int, Any]]:
     """Number, wire type and raw value of each field."""
     found: list[tuple[int, int, Any]] = []
-    position = 0
-    while position < len(data):
-        tag, position = _varint(data, position)
+    position, size = 0, len(data)
+    while position < size:
+        tag, position = _tag(data, position)
         kind = tag & 7
-        if kind == 0:
+        if kind == _VARINT:
             number, position = _varint(data, position)
             found.append((tag >> 3, kind, number))
             continue
-        if kind == 2:
-            length, position = _varint(data, position)
-        elif kind in _LENGTHS:
-            length = _LENGTHS[kind]
-        else:
-            raise DataError(f"the bytes are no message: a field has the wire type {kind}")
-        if length > len(data) - position:
-            raise DataError("the bytes end within a field")
-        found.append((tag >> 3, kind, data[position : position + length]))
-        position += length
+        begin, end, position = _extent(data, position, tag, depth)
+        found.append((tag >> 3, kind, data[begin:end]))
     return found
 
 
+def _tag(data: bytes, position: int) -> tuple[int, int]:
+    tag = data[position]
+    if 8 <= tag < 0x80:  # as nearly all are
+        return tag, position + 1
+    tag, position = _varint(data, position)
+    if not 0 < tag >> 3 <= FIELD_NUMBER_MAX:
+        raise DataError(f"the bytes are no message: a field has the number {tag >> 3}")
+    return tag, position
+
+
+def _extent(data: bytes, position: int, tag: int, depth: int) -> tuple[int, int, int]:
+    """Where the bytes of a value begin and end, and what is behind it."""
+    kind = tag & 7
+    if kind == _LENGTH:
+        length, position = _varint(data, position)
+    elif kind in _LENGTHS:
+        length = _LENGTHS[kind]
+    elif kind == _GROUP:
+        end, behind = _group(data, position, tag >> 3, depth + 1)
+        return position, end, behind
+    else:
+        raise DataError(f"the bytes are no message: a field has the wire type {kind}")
+    if length > len(data) - position:
+        raise DataError("the bytes end within a field")
+    return position, position + length, position + length
+
+
+def _group(data: bytes, position: int, number: int, depth: int) -> tuple[int, int]:
+    """Where a group ends, and what is behind it."""
+    if depth > _DEPTH_MAX:
+        raise DataError("the message is nested too deep")
+    while position < len(data):
+        end = position
+        tag, position = _tag(data, position)
+        kind = tag & 7
+        if kind == _END_GROUP:
+            if tag >> 3 != number:
+                raise DataError("the bytes are no message: a group ends that did not begin")
+            return end, position
+        if kind == _VARINT:
+            _, position = _varint(data, position)
+        else:
+            _, _, position = _extent(data, position, tag, depth)
+    raise DataError("the bytes end within a group")
+
+
 def _varint(data: bytes, position: int) -> tuple[int, int]:
+    if position < len(data) and data[position] < 0x80:
+        return data[position], position + 1
     value = shift = 0
     while position < len(data) and shift < 70:
         byte = data[position]
@@ -105,25 +161,37 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
     raise DataError("the bytes end within a number")
 
 
+def _int32(raw: int) -> int:
+    low = raw & 0xFFFFFFFF
+    return low - (1 << 32) if low >> 31 else low
+
+
+def _sint(raw: int) -> int:
+    return (raw >> 1) ^ -(raw & 1)
+
+
+def _fixed(kind: str) -> Callable[[bytes], Any]:
+    unpack = _FIXED[kind].unpack
+    return lambda raw: unpack(raw)[0]
+
+
+_SCALARS: Final[dict[str, Callable[[Any], Any]]] = {
+    **{kind: _fixed(kind) for kind in _FIXED},
+    "string": bytes.decode,
+    "bytes": bytes,
+    "bool": bool,
+    "int32": _int32,
+    "int64": signed,
+    "uint32": lambda raw: raw & 0xFFFFFFFF,
+    "uint64": int,
+    "sint32": lambda raw: _sint(raw & 0xFFFFFFFF),
+    "sint64": _sint,
+}
+
+
 def _scalar(kind: str, raw: Any) -> Any:
-    if kind in _FIXED:
-        return _FIXED[kind].unpack(raw)[0]
-    if kind == "string":
-        return raw.decode()
-    if kind == "bytes":
-        return bytes(raw)
-    if not isinstance(raw, int):
-        raise DataError(f"a field of the type {kind} is not a number on the wire")
-    if kind == "bool":
-        return raw != 0
-    if kind in ("sint32", "sint64"):
-        return (raw >> 1) ^ -(raw & 1)
-    if kind == "int32":
-        low = raw & 0xFFFFFFFF
-        return low - (1 << 32) if low >> 31 else low
-    if kind == "uint32":
-        return raw & 0xFFFFFFFF
-    return raw if kind == "uint64" else signed(raw)
+    """`raw` is of the wire type that this kind has."""
+    return _SCALARS[kind](raw)
 
 
 def _packed(kind: str, raw: bytes) -> list[Any]:
@@ -147,18 +215,40 @@ class _Readers:
         known = self._made.get(message.full_name)
         if known is not None:
             return known
-        by_number = {each.number: each for each in message.fields}
+        by_number = {
+            each.number: (
+                each,
+                _wire_types(each),
+                _others(each, message),
+                _is_single_message(each),
+                _single_scalar(each),
+            )
+            for each in message.fields
+        }
         start = {each.name: _absent(each, message) for each in message.fields}
 
         def read(data: bytes, depth: int) -> dict[str, Any]:
-            if depth > _DEPTH_MAX:
+            if depth >= _DEPTH_MAX:
                 raise DataError("the message is nested too deep")
             found = {name: _fresh(value) for name, value in start.items()}
+            parts: dict[int, bytes] = {}  # of messages that stand alone: they are read when all is there
             try:
-                for number, kind, raw in _chunks(data):
-                    field = by_number.get(number)
-                    if field is not None:
+                for number, kind, raw in _chunks(data, depth + 1):
+                    field, kinds, others, is_part, scalar = by_number.get(number, _UNKNOWN)
+                    if field is None or kind not in kinds:
+                        continue
+                    for other in others:
+                        found[other.name] = None
+                        parts.pop(other.number, None)
+                    if scalar is not None:
+                        found[field.name] = scalar(raw)
+                    elif is_part:
+                        parts[number] = parts.get(number, b"") + raw
+                    else:
                         self._take(field, kind, raw, found, depth)
+                for number, raw in parts.items():
+                    field = by_number[number][0]
+                    found[field.name] = self._value(field, field.type, raw, depth)
             except (struct.error, UnicodeDecodeError, TypeError, AttributeError) as error:
                 raise DataError(f"the bytes are no {message.full_name}: {error}") from error
             return found
@@ -172,7 +262,7 @@ class _Readers:
             found[field.name][key] = value
         elif field.label != "repeated":
             found[field.name] = self._value(field, field.type, raw, depth)
-        elif kind == 2 and (isinstance(field.target, Enum) or (field.target is None and field.type not in ("string", "bytes"))):  # fmt: skip
+        elif kind == _LENGTH and _wire_type(field.type, field.target) != _LENGTH:
             plain = "int32" if isinstance(field.target, Enum) else field.type
             items = _packed(plain, raw)
             found[field.name] += [_enum_name(field.target, each) for each in items] if isinstance(field.target, Enum) else items  # fmt: skip
@@ -182,21 +272,59 @@ class _Readers:
     def _entry(self, field: Field, raw: bytes, depth: int) -> tuple[Any, Any]:
         key: Any = _ZERO.get(field.map_key, 0)
         value: Any = None if isinstance(field.target, Message) else _zero(field.map_value, field.target)
-        for number, _, inner in _chunks(raw):
-            if number == 1:
+        message = b""
+        for number, kind, inner in _chunks(raw, depth + 2):
+            if number == 1 and kind == _wire_type(field.map_key, None):
                 key = _scalar(field.map_key, inner)
-            elif number == 2:
-                value = self._value(field, field.map_value, inner, depth)
-        if value is None and isinstance(field.target, Message):
-            value = self._value(field, field.map_value, b"", depth)
+            elif number == 2 and isinstance(field.target, Message) and kind in (_LENGTH, _GROUP):
+                message += inner
+            elif number == 2 and kind == _wire_type(field.map_value, field.target):
+                value = self._value(field, field.map_value, inner, depth + 1)
+        if isinstance(field.target, Message):
+            value = self._value(field, field.map_value, message, depth + 1)
         return key, value
 
     def _value(self, field: Field, kind: str, raw: Any, depth: int) -> Any:
         if isinstance(field.target, Enum):
             return _enum_name(field.target, _scalar("int32", raw))
         if isinstance(field.target, Message):
-            return _from_well_known(field.target, self.of(field.target)(raw, depth + 1))
+            return from_well_known(field.target, self.of(field.target)(raw, depth + 1))
         return _scalar(kind, raw)
+
+
+_UNKNOWN: Final[tuple[None, frozenset[int], tuple[Field, ...], bool, None]] = (None, frozenset(), (), False, None)
+
+
+def _wire_type(kind: str, target: Message | Enum | None) -> int:
+    """Of one value."""
+    if isinstance(target, Message) or kind in ("string", "bytes", "map"):
+        return _LENGTH
+    if kind in _FIXED and target is None:
+        return _FIXED64 if _FIXED[kind].size == 8 else _FIXED32
+    return _VARINT
+
+
+def _wire_types(field: Field) -> frozenset[int]:
+    """Those that it is read from: messages may be groups, and lists of numbers packed or not."""
+    own = _wire_type(field.type, field.target)
+    if isinstance(field.target, Message) or field.type == "map":
+        return frozenset((_LENGTH, _GROUP))
+    return frozenset((own, _LENGTH)) if field.label == "repeated" else frozenset((own,))
+
+
+def _others(field: Field, message: Message) -> tuple[Field, ...]:
+    """Of the same oneof: only the last that comes counts."""
+    if not field.oneof:
+        return ()
+    return tuple(each for each in message.fields if each.oneof == field.oneof and each is not field)
+
+
+def _single_scalar(field: Field) -> Callable[[Any], Any] | None:
+    return _SCALARS[field.type] if field.target is None and field.label != "repeated" and field.type != "map" else None
+
+
+def _is_single_message(field: Field) -> bool:
+    return isinstance(field.target, Message) and field.label != "repeated" and field.type != "map"
 
 
 def _fresh(value: Any) -> Any:
@@ -222,7 +350,8 @@ def _enum_name(target: Message | Enum | None, number: int) -> Any:
     return next((each.name for each in target.values if each.number == number), number)
 
 
-def _from_well_known(message: Message, value: dict[str, Any]) -> Any:
+def from_well_known(message: Message, value: dict[str, Any]) -> Any:
+    """A message that was read, as Python's own value where there is one."""
     if is_wrapper(message):
         return value["value"]
     try:

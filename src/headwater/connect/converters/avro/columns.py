@@ -6,9 +6,9 @@ goes on with records then.
 """
 
 from collections.abc import Callable
-from datetime import date
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
+from headwater.connect.converters.arrow_values import check_nulls, check_times
 from headwater.connect.converters.registry import ColumnReader, Unfit
 from headwater.connect.data import logical
 from headwater.connect.data import schema as s
@@ -21,11 +21,6 @@ from headwater.schemas.model import SchemaError
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-_EPOCH: Final = date(1970, 1, 1)
-_DAYS: Final = ((date.min - _EPOCH).days, (date.max - _EPOCH).days)
-_DAY_MS: Final = 86_400_000
-_TIMESTAMPS: Final = (_DAYS[0] * _DAY_MS, (_DAYS[1] + 1) * _DAY_MS - 1)
 
 
 def column_reader(
@@ -44,13 +39,13 @@ def column_reader(
     except (ImportError, SchemaError, DataError):
         return None
 
-    def read(column: "pa.Array", prefix: int) -> "pa.StructArray":
+    def read(column: "pa.Array", prefix: bytes) -> "pa.StructArray":
         import pyarrow as pa
 
         try:
-            found = decode(column, prefix)
+            found = decode(column, len(prefix))
             for row in _rows_with_zeros(found, schema):
-                decode_one(column[row].as_py()[prefix:])
+                decode_one(column[row].as_py()[len(prefix) :])
             return _fitted(found, schema)
         except (SchemaDataError, DataError, pa.ArrowException) as error:
             raise Unfit(str(error)) from None
@@ -91,8 +86,7 @@ def _fitted(array: "pa.Array", schema: Schema, *, outermost: bool = True) -> Any
     """The same values in the type of the schema."""
     import pyarrow as pa
 
-    if array.null_count and (not schema.optional or schema.default is not None):
-        raise Unfit("a null that is refused, or stands for a default")
+    check_nulls(array, schema)
     wanted, given = arrow_type(schema), array.type
     if schema.name == s.DECIMAL:
         return _decimals(array, schema, wanted)
@@ -151,15 +145,5 @@ def _times(array: "pa.Array", schema: Schema, wanted: "pa.DataType") -> "pa.Arra
 
     if array.type != wanted:
         raise Unfit(f"{array.type} is no {wanted}")
-    least, most = {s.DATE: _DAYS, s.TIME: (0, _DAY_MS - 1), s.TIMESTAMP: _TIMESTAMPS}[schema.name or ""]
-    numbers = array.cast(pa.int32() if schema.name in (s.DATE, s.TIME) else pa.int64())
-    _check_within(numbers, least, most)
+    check_times(array.cast(pa.int32() if schema.name in (s.DATE, s.TIME) else pa.int64()), schema)
     return array
-
-
-def _check_within(numbers: "pa.Array", least: int, most: int) -> None:
-    import pyarrow.compute as pc
-
-    found = pc.min_max(numbers).as_py()
-    if found["min"] is not None and (found["min"] < least or found["max"] > most):
-        raise Unfit("a time that Python has not got")

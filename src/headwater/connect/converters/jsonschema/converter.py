@@ -2,6 +2,7 @@
 them.
 """
 
+import functools
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
@@ -11,6 +12,7 @@ from headwater.connect.config.definition import ConfigDef
 from headwater.connect.config.keys import LOW, flag, text, whole
 from headwater.connect.converters.avro.names import has_string_keys
 from headwater.connect.converters.json_converter import JsonConverter, decoded
+from headwater.connect.converters.jsonschema.columns import column_reader
 from headwater.connect.converters.jsonschema.schemas import ONE_OF, JsonSchemaOptions, connect_schema, json_schema
 from headwater.connect.converters.registry import REGISTRY_DEF, Reading, RegistryConverter
 from headwater.connect.data.json_text import dumps
@@ -115,4 +117,5 @@ class JsonSchemaConverter(RegistryConverter):
         parsed = latest or writer
         assert isinstance(parsed, JsonSchema)
         schema = connect_schema(parsed, self._values.from_json, self._options, version if latest is None else None)
-        return Reading(schema, lambda data: self._values.from_json(schema, decoded(data)))
+        columns = functools.cache(lambda: column_reader(schema))
+        return Reading(schema, lambda data: self._values.from_json(schema, decoded(data)), columns)

@@ -2,6 +2,7 @@
 has them.
 """
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -9,6 +10,7 @@ from headwater.base.config.validators import AtLeast
 from headwater.connect.config.definition import ConfigDef
 from headwater.connect.config.keys import LOW, flag, whole
 from headwater.connect.converters.protobuf import from_protobuf
+from headwater.connect.converters.protobuf.columns import column_reader
 from headwater.connect.converters.protobuf.to_protobuf import Printer, ProtobufOptions, message_value
 from headwater.connect.converters.registry import REGISTRY_DEF, Reading, RegistryConverter
 from headwater.connect.data.schema import Schema
@@ -73,7 +75,8 @@ class ProtobufConverter(RegistryConverter):
             message = latest.messages.get(message.full_name, message)
         schema = from_protobuf.SchemaReader(self._options).schema(message, version if latest is None else None)
         decode, make = compile_message_reader(message), from_protobuf.message_value(schema, message)
-        return Reading(schema, lambda data: make(decode(data)))
+        columns = functools.cache(lambda: column_reader(message, schema))
+        return Reading(schema, lambda data: make(decode(data)), columns)
 
 
 def message_at(schema: ProtobufSchema, indexes: tuple[int, ...]) -> Message:
