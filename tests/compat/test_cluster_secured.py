@@ -1,5 +1,5 @@
-"""Two brokers that speak TLS and log in at each other, by SCRAM and with sessions that end: replicas are in sync, users
-are known to both.
+"""Three brokers that speak TLS and log in at each other, by SCRAM and with sessions that end: replicas are in sync,
+users are known to all, and what one of them may change counts once, whichever broker is asked.
 """
 
 import subprocess
@@ -7,11 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from kafka import KafkaAdminClient
+from kafka.protocol.admin import CreateTopicsRequest
 
 from compat.support.certificates import Authority
 from compat.support.server_process import end_servers, started_server
+from headwater.base.errors import ErrorCode
 from headwater.client import Admin, Producer
+from headwater.client.admin import quota_entity
 from headwater.client.admin.scram import ScramMechanism, ScramUpsertion
+from headwater.client.outcomes import all_or_raise
 from headwater.client.types import NewTopic
 from headwater.server.zookeeper.process import free_ports, start
 
@@ -27,7 +32,7 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[tuple[list[st
     authority = Authority(directory)
     zookeeper = start(directory / "zookeeper", free_ports(1)[0])
     processes: list[subprocess.Popen[str]] = []
-    logs = [directory / f"broker-{number}.log" for number in (1, 2)]
+    logs = [directory / f"broker-{number}.log" for number in (1, 2, 3)]
     addresses: list[str] = []
     try:
         for number, log in enumerate(logs, 1):
@@ -41,6 +46,7 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[tuple[list[st
                 "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-256",
                 "sasl.jaas.config": f'{SCRAM} username="broker" password="{PASSWORD}";',
                 "connections.max.reauth.ms": "20000",
+                "controller.quota.window.num": "1000",  # five partitions at once, then one in 200 seconds
                 "ssl.keystore.location": authority.pem(f"broker{number}"),
                 "ssl.truststore.location": authority.path,
             }
@@ -81,3 +87,50 @@ def test_replicas_are_in_sync_and_users_are_known_everywhere(
         text = log.read_text()
         assert PASSWORD not in text
         assert "peer-login-failed" not in text
+
+
+def test_changes_count_once_whichever_broker_is_asked(
+    brokers: "tuple[list[str], Authority, list[Path]]",
+) -> None:
+    addresses, authority, _logs = brokers
+    settings = {
+        "security.protocol": "SASL_SSL",
+        "ssl.truststore.location": authority.path,
+        "sasl.mechanism": "SCRAM-SHA-256",
+        "sasl.username": "broker",
+        "sasl.password": PASSWORD,
+    }
+    with Admin({**settings, "bootstrap.servers": addresses[0]}) as admin:
+        wanted = [ScramUpsertion(name, b"wonder", ScramMechanism.SHA_256) for name in ("bob", "carol")]
+        assert admin.alter_user_scram_credentials(wanted) == {"bob": None, "carol": None}
+        all_or_raise(admin.alter_client_quotas({quota_entity(user="bob"): {"controller_mutation_rate": 0.005}}))
+
+    def admin_of(user: str) -> KafkaAdminClient:
+        return KafkaAdminClient(
+            bootstrap_servers=addresses,
+            security_protocol="SASL_SSL",
+            ssl_cafile=authority.path,
+            sasl_mechanism="SCRAM-SHA-256",
+            sasl_plain_username=user,
+            sasl_plain_password="wonder",
+        )
+
+    def create(client: KafkaAdminClient, broker_id: int, name: str) -> tuple[int, bool]:
+        """The error, and whether the client is told to wait."""
+        topic = CreateTopicsRequest.CreatableTopic(name=name, num_partitions=3, replication_factor=1)
+        request = CreateTopicsRequest(topics=[topic], timeout_ms=30_000, validate_only=False)
+        answer = client._manager.run(client._manager.send, request, broker_id)  # not only to the controller
+        return answer.topics[0].error_code, answer.throttle_time_ms > 100_000
+
+    greedy, modest = admin_of("bob"), admin_of("carol")
+    try:
+        exceeded = int(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+        assert [create(greedy, broker_id, f"bob-{broker_id}") for broker_id in (1, 2, 3)] == [
+            (0, False),
+            (0, False),  # the sixth partition: the bucket held five
+            (exceeded, True),
+        ]
+        assert [create(modest, broker_id, f"carol-{broker_id}") for broker_id in (1, 2, 3)] == [(0, False)] * 3
+    finally:
+        greedy.close()
+        modest.close()

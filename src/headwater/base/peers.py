@@ -46,9 +46,10 @@ class Peers(Protocol):
         done: Callable[[Any | None, Unreachable | None], None],
         *,
         timeout_ms: int,
+        origin: str = "",
     ) -> None:
         """`request` is a message of `wire.messages`; `done` gets the decoded response. Records in it are valid until
-        `done` returns.
+        `done` returns. `origin`: in whose name it is asked, as the end of the request's client id.
         """
         ...
 

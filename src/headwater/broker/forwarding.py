@@ -16,31 +16,17 @@ from headwater.base.peers import Lane, Unreachable
 from headwater.base.ports import Timer
 from headwater.broker.context import RequestContext
 from headwater.broker.deferred import Deferred
-from headwater.broker.registry import APIS
+from headwater.broker.origins import FORWARDED_CLIENT
+from headwater.broker.origins import told as origin_told
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
     from headwater.wire.messages.create_topics import CreatableTopic
 
-FORWARDED_CLIENT: Final = "__forwarded"  # how the client id of such requests begins, between brokers
-_NAMES: Final = {
-    "create_topics",
-    "create_acls",
-    "delete_acls",
-    "delete_topics",
-    "create_partitions",
-    "alter_configs",
-    "incremental_alter_configs",
-    "elect_leaders",
-    "alter_partition_reassignments",
-    "list_partition_reassignments",
-    "update_features",
-    "alter_user_scram_credentials",
-    "alter_client_quotas",
-}
-FORWARDED: Final = frozenset(key for key, api in APIS.items() if api.name in _NAMES)
-FIRST_FORWARDED: Final = min(FORWARDED)
-_CREATE_TOPICS_VERSION: Final = 7
+_CREATE_TOPICS_VERSION: Final = 5  # the last in which nobody is refused for a quota: whoever asked is told to wait
+_COUNTED: Final = frozenset(
+    (19, 20, 37)
+)  # by the controller, for whoever asked: CreateTopics, Delete-, CreatePartitions
 _TRY_AGAIN_MS: Final = 50
 _LOOK_AGAIN_MS: Final = 10
 _KNOWN_MS: Final = 1000
@@ -76,6 +62,7 @@ def forward(
         context.api_version,
         getattr(request, "timeout_ms", None) or broker.config.int("request.timeout.ms"),
         lambda: serve(broker, context, request),
+        origin_told(context) if context.api_key in _COUNTED else "",
     )
     deferred = Deferred(asking.cancel)
 
@@ -144,13 +131,24 @@ def _when(broker: "Broker", is_so: Callable[[], bool], within_ms: int, then: Cal
 
 
 class AskController:
-    """One request on its way to whoever is the controller. `serve` does it here, should that be this broker by then."""
+    """One request on its way to whoever is the controller. `serve` does it here, should that be this broker by then.
+    `origin`: in whose name.
+    """
 
-    def __init__(self, broker: "Broker", request: Any, version: int, timeout_ms: int, serve: Callable[[], Any]) -> None:
+    def __init__(
+        self,
+        broker: "Broker",
+        request: Any,
+        version: int,
+        timeout_ms: int,
+        serve: Callable[[], Any],
+        origin: str = "",
+    ) -> None:
         self._broker = broker
         self._request = request
         self._version = version
         self._serve = serve
+        self._origin = origin
         self._until_ms = broker.clock.monotonic_ms() + min(max(timeout_ms, _LEAST_TIME_MS), _MOST_TIME_MS)
         self._done: Callable[[Any, KafkaError | None], None] | None = None
         self._timer: Timer | None = None  # while the controller is asked
@@ -180,7 +178,13 @@ class AskController:
             self._timer = broker.scheduler.call_later(left_ms, self._expired)
             patience_ms = max(left_ms, _LEAST_PATIENCE_MS)
             broker.peers.ask(
-                controller, Lane.CONTROL, self._request, self._version, self._answered, timeout_ms=patience_ms
+                controller,
+                Lane.CONTROL,
+                self._request,
+                self._version,
+                self._answered,
+                timeout_ms=patience_ms,
+                origin=self._origin,
             )
         else:
             self._try_later()
@@ -232,9 +236,12 @@ def create_topics(
     broker: "Broker",
     topics: "Sequence[CreatableTopic]",
     timeout_ms: int,
-    done: Callable[[dict[str, KafkaError]], None],
+    done: Callable[[dict[str, KafkaError], int], None],
+    context: RequestContext | None = None,
 ) -> None:
-    """In a cluster: `done` gets what went wrong with each, when this broker knows the others too."""
+    """In a cluster: `done` gets what went wrong with each, when this broker knows the others too, and for how long
+    whoever asked for them has to wait. `context`: of the request that needs them, if they count for its sender's quota.
+    """
     from headwater.broker.topic_creation import create
     from headwater.wire.messages.create_topics import CreateTopicsRequest
 
@@ -244,7 +251,7 @@ def create_topics(
 
     def told(response: Any, problem: KafkaError | None) -> None:
         if problem is not None:
-            done(dict.fromkeys(names, problem))
+            done(dict.fromkeys(names, problem), 0)
             return
         problems = {
             result.name: KafkaError(ErrorCode(result.error_code), result.error_message)
@@ -257,7 +264,15 @@ def create_topics(
             broker,
             lambda: all(name in broker.image.ids_by_name for name in made),
             left_ms,
-            lambda: done(problems),
+            lambda: done(problems, response.throttle_time_ms),
         )
 
-    AskController(broker, request, _CREATE_TOPICS_VERSION, timeout_ms, lambda: create(broker, request)).begin(told)
+    asked = context and RequestContext(context.connection, request.KEY, _CREATE_TOPICS_VERSION, context.client_id)
+    AskController(
+        broker,
+        request,
+        _CREATE_TOPICS_VERSION,
+        timeout_ms,
+        lambda: create(broker, request, asked),
+        "" if asked is None else origin_told(asked),
+    ).begin(told)

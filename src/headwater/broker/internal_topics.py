@@ -48,7 +48,7 @@ def _ask_for(
         configs=[CreatableTopicConfig(name=key, value=value) for key, value in config.items()],
     )
 
-    def told(problems: dict[str, KafkaError]) -> None:
+    def told(problems: dict[str, KafkaError], _throttle_ms: int) -> None:
         problem = problems.get(name)
         if problem is None and name not in broker.image.ids_by_name:
             problem = KafkaError(ErrorCode.REQUEST_TIMED_OUT)

@@ -14,6 +14,7 @@ from headwater.base.config.describe import describe_topic
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.names import colliding_topic
 from headwater.broker.assignments import checked_new_topic
+from headwater.broker.context import RequestContext
 from headwater.broker.deferred import Deferred
 from headwater.broker.requested_change import RequestedChange
 from headwater.broker.topics import PARTITIONS_PER_REQUEST_MAX, plan_topic
@@ -32,8 +33,13 @@ if TYPE_CHECKING:
 _KRAFT_LOG: Final = "__cluster_metadata"
 
 
-def create(broker: "Broker", request: CreateTopicsRequest) -> Deferred:
-    return _Creation(broker, request).submit()
+def create(broker: "Broker", request: CreateTopicsRequest, context: RequestContext | None = None) -> Deferred:
+    """`context`: of whoever's quota it counts for, if it does."""
+    if broker.quotas is None or context is None:
+        return _Creation(broker, request).submit()
+    from headwater.broker.quotas.mutations import charged  # not where there are no quotas
+
+    return charged(broker, broker.quotas, context, request, lambda allowed: _Creation(broker, allowed).submit())
 
 
 class _Creation(RequestedChange):

@@ -31,9 +31,9 @@ class Charge:
         """How long the client has to wait, for these quotas or for what the handler has said. Its answer says so, if it
         has a field for it.
         """
-        told_ms: int = getattr(response, "throttle_time_ms", 0)
         if self._meter is None:
-            return told_ms
+            return 0  # a broker: it passes on what its client is told, and is not kept waiting itself
+        told_ms: int = getattr(response, "throttle_time_ms", 0)
         waits_ms = self._meter.throttle_ms(self._begun.api.key, self._begun.client_id, now_ms)
         if waits_ms <= told_ms:
             return told_ms

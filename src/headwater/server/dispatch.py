@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ports import FileSlice
 from headwater.broker.context import ConnectionContext, RequestContext
-from headwater.broker.forwarding import FIRST_FORWARDED, FORWARDED, forward
+from headwater.broker.forwarding import forward
 from headwater.broker.handlers.api_versions import unsupported_version_response
+from headwater.broker.origins import FIRST_FORWARDED, FORWARDED
 from headwater.broker.registry import APIS, Api
 from headwater.wire.headers import decode_request_header, response_header_bytes
 
@@ -88,19 +89,15 @@ def _begin(broker: "Broker", context: RequestContext, api: Api, request: Any, co
 def _metered(broker: "Broker", context: RequestContext, api: Api, request: Any, correlation_id: int) -> Begun:
     """As `begin`, where quotas may hold for whoever asks."""
     from headwater.broker.quotas.exemptions import is_between_brokers
-    from headwater.broker.quotas.mutations import STRICT_SINCE, charged
 
-    def serve() -> Any:
-        assert api.handle is not None
-        if broker.authorizer is not None:
-            return _guarded(broker, context, api, request)
-        if api.key in FORWARDED and broker.peers is not None:
-            return forward(broker, context, request, api.handle)
-        return api.handle(broker, context, request)
-
+    assert api.handle is not None
     is_exempt = is_between_brokers(broker, context, request)
-    is_charged = api.key in STRICT_SINCE and not is_exempt
-    result = charged(broker, context, request, serve) if is_charged else serve()
+    if broker.authorizer is not None:
+        result = _guarded(broker, context, api, request)
+    elif api.key in FORWARDED and broker.peers is not None:
+        result = forward(broker, context, request, api.handle)
+    else:
+        result = api.handle(broker, context, request)
     return Begun(api, context.api_version, correlation_id, result, context.client_id, is_exempt)
 
 

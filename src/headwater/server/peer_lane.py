@@ -93,13 +93,14 @@ class PeerLane:
         self._watch_ms = 0
         self._is_closed = False
 
-    def ask(self, request: Any, version: int, done: Done, timeout_ms: int) -> None:
+    def ask(self, request: Any, version: int, done: Done, timeout_ms: int, origin: str = "") -> None:
+        """`origin`: what the client id ends with."""
         if self._is_closed or len(self._asked) >= ASKED_MAX:
             self._tell_soon([done], "closed" if self._is_closed else "too many requests wait for it")
             return
         correlation_id = self._next_correlation_id
         self._next_correlation_id = (correlation_id + 1) % _CORRELATION_IDS
-        header = encode_request_header(request.KEY, version, correlation_id, self._client_id)
+        header = encode_request_header(request.KEY, version, correlation_id, self._client_id + origin)
         frame = b"".join((header, *request.encode(version)))
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
         asked = _Asked(correlation_id, request.KEY, version, frame, done, deadline_ms)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.ids import BrokerId
 from headwater.base.peers import Lane
-from headwater.broker.forwarding import FORWARDED_CLIENT
+from headwater.broker.origins import FORWARDED_CLIENT
 from headwater.server.addresses import Lookup, is_own_end, numeric_addresses
 from headwater.server.loop import Loop, LoopTimer, SystemClock
 from headwater.server.peer_lane import Done, PeerLane
@@ -60,7 +60,17 @@ class LoopPeers:
         self._shared = memoryview(bytearray(_SHARED_BYTES))
         self._is_closed = False
 
-    def ask(self, broker: BrokerId, lane: Lane, request: Any, version: int, done: Done, *, timeout_ms: int) -> None:
+    def ask(
+        self,
+        broker: BrokerId,
+        lane: Lane,
+        request: Any,
+        version: int,
+        done: Done,
+        *,
+        timeout_ms: int,
+        origin: str = "",
+    ) -> None:
         if self._is_closed:
             return
         found = self._lanes.get((broker, lane))
@@ -74,7 +84,7 @@ class LoopPeers:
                 lambda: self.on_lost(broker),
             )
             self._lanes[broker, lane] = found
-        found.ask(request, version, done, timeout_ms)
+        found.ask(request, version, done, timeout_ms, origin)
 
     def _dial(self, broker: BrokerId, lane: PeerLane) -> "PeerSocket | None":
         endpoint = self._endpoint_of(broker)

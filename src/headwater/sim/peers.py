@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from headwater.base.ids import BrokerId
 from headwater.base.peers import Lane
 from headwater.base.ports import Clock, Scheduler
-from headwater.broker.forwarding import FORWARDED_CLIENT
+from headwater.broker.origins import FORWARDED_CLIENT
 from headwater.server.peer_lane import Done, PeerLane
 
 _LENGTH_BYTES = 4
@@ -45,7 +45,17 @@ class SimPeers:
         self._connect = connect
         self._lanes: dict[tuple[BrokerId, Lane], PeerLane] = {}
 
-    def ask(self, broker: BrokerId, lane: Lane, request: Any, version: int, done: Done, *, timeout_ms: int) -> None:
+    def ask(
+        self,
+        broker: BrokerId,
+        lane: Lane,
+        request: Any,
+        version: int,
+        done: Done,
+        *,
+        timeout_ms: int,
+        origin: str = "",
+    ) -> None:
         found = self._lanes.get((broker, lane))
         if found is None:
             client_id = f"{FORWARDED_CLIENT}-{self._client_id}" if lane is Lane.CONTROL else self._client_id
@@ -57,7 +67,7 @@ class SimPeers:
                 lambda: self.on_lost(broker),
             )
             self._lanes[broker, lane] = found
-        found.ask(request, version, done, timeout_ms)
+        found.ask(request, version, done, timeout_ms, origin)
 
     def _dial(self, broker: BrokerId, lane: PeerLane) -> "SimWire | None":
         wire = SimWire(lane)

@@ -16,6 +16,7 @@ class Asked(NamedTuple):
     version: int
     done: Done
     timeout_ms: int = 0
+    origin: str = ""
 
     def answer(self, response: Any) -> None:
         """Over the bytes of its version, as it would come."""
@@ -31,10 +32,20 @@ class FakePeers:
         self.asked: list[Asked] = []
         self.forgotten: list[int] = []
 
-    def ask(self, broker: BrokerId, lane: Lane, request: Any, version: int, done: Done, *, timeout_ms: int) -> None:
+    def ask(
+        self,
+        broker: BrokerId,
+        lane: Lane,
+        request: Any,
+        version: int,
+        done: Done,
+        *,
+        timeout_ms: int,
+        origin: str = "",
+    ) -> None:
         assert timeout_ms > 0
         decoded = type(request).decode(b"".join(request.encode(version)), 0, version)
-        self.asked.append(Asked(broker, lane, decoded, version, done, timeout_ms))
+        self.asked.append(Asked(broker, lane, decoded, version, done, timeout_ms, origin))
 
     def forget(self, broker: BrokerId) -> None:
         self.forgotten.append(broker)

@@ -9,7 +9,8 @@ from headwater.base.ids import NO_BROKER, BrokerId
 from headwater.base.peers import Lane
 from headwater.broker.context import ConnectionContext
 from headwater.broker.deferred import Deferred
-from headwater.broker.forwarding import FORWARDED, create_topics
+from headwater.broker.forwarding import create_topics
+from headwater.broker.origins import FORWARDED
 from headwater.broker.refusals import is_from_no_controller, refusal
 from headwater.broker.registry import APIS
 from headwater.server.dispatch import begin
@@ -311,7 +312,7 @@ def test_the_controller_changes_the_configs_of_any_broker(member: Member) -> Non
 def told(member: Member, *names: str) -> list[dict[str, KafkaError]]:
     topics = [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in names]
     outcome: list[dict[str, KafkaError]] = []
-    create_topics(member.broker, topics, 3000, outcome.append)
+    create_topics(member.broker, topics, 3000, lambda problems, _throttle_ms: outcome.append(problems))
     return outcome
 
 

@@ -55,7 +55,17 @@ class LabPeers:
         self._lab = lab
         self._me = me
 
-    def ask(self, broker: BrokerId, lane: Lane, request: Any, version: int, done: Any, *, timeout_ms: int) -> None:
+    def ask(
+        self,
+        broker: BrokerId,
+        lane: Lane,
+        request: Any,
+        version: int,
+        done: Any,
+        *,
+        timeout_ms: int,
+        origin: str = "",
+    ) -> None:
         self._lab.send(self._me, int(broker), request, version, done)
 
     def forget(self, broker: BrokerId) -> None:

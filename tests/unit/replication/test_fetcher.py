@@ -45,7 +45,17 @@ class Asked:
         self.requests: list[tuple[Any, Any]] = []
         self.nudges: list[tuple[Any, Any]] = []  # beside them
 
-    def ask(self, broker: BrokerId, lane: Lane, request: Any, version: int, done: Any, *, timeout_ms: int) -> None:
+    def ask(
+        self,
+        broker: BrokerId,
+        lane: Lane,
+        request: Any,
+        version: int,
+        done: Any,
+        *,
+        timeout_ms: int,
+        origin: str = "",
+    ) -> None:
         assert broker == LEADER
         type(request).decode(b"".join(request.encode(version)), 0, version)
         (self.requests if lane is Lane.FETCH else self.nudges).append((request, done))

@@ -6,11 +6,15 @@ from typing import Any
 import pytest
 
 from headwater.broker.deferred import Deferred
+from headwater.broker.quotas.meter import Meter
 from headwater.broker.registry import APIS
 from headwater.metadata.image import ClientConfigured, UserConfigured
+from headwater.server.charges import Charge
 from headwater.server.connection import Connection
+from headwater.server.dispatch import Begun
 from headwater.server.node import Node
 from headwater.wire.messages.api_versions import ApiVersionsResponse
+from headwater.wire.messages.create_topics import CreateTopicsResponse
 from headwater.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from headwater.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from unit.server.support.by_hand import TOPIC, Client, correlation, frame, produce, produced
@@ -132,3 +136,15 @@ def test_a_pause_in_the_middle_of_a_large_request_is_not_the_sender_s(
     connection.frame_progress_ns -= 21_000_000_000
     node.server._close_idle()
     assert connection.closed
+
+
+@pytest.mark.parametrize(("is_of_a_broker", "waits_ms"), [(True, 0), (False, 5000)])
+def test_a_broker_does_not_wait_for_what_its_client_is_told(node: Node, is_of_a_broker: bool, waits_ms: int) -> None:
+    """Over one connection it asks the controller in the name of all its clients."""
+    commit(node, ClientConfigured(None, CLIENT_ID, {"controller_mutation_rate": "0.1"}))
+    assert node.broker.quotas is not None
+    begun = Begun(APIS[19], 7, 1, None, CLIENT_ID, is_of_a_broker)
+    charge = Charge(Meter(node.broker.quotas, USER), begun, 100, 0, 0)
+    response = CreateTopicsResponse(topics=[], throttle_time_ms=5000)
+    assert charge.throttle_ms(response, 0) == waits_ms
+    assert response.throttle_time_ms == 5000

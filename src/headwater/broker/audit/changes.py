@@ -14,7 +14,7 @@ from headwater.base.errors import UserError
 from headwater.base.security.sasl_client import credentials_from
 from headwater.base.security.scram import BY_NUMBER
 from headwater.broker.deferred import Deferred
-from headwater.broker.forwarding import FORWARDED_CLIENT
+from headwater.broker.origins import FORWARDED_CLIENT
 from headwater.broker.quotas.exemptions import is_between_brokers
 
 if TYPE_CHECKING:

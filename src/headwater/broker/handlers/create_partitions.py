@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from headwater.broker.broker import Broker
 
 
-def handle(
-    broker: "Broker",
-    context: RequestContext,  # noqa: ARG001
-    request: CreatePartitionsRequest,
-) -> Deferred:
-    return _Addition(broker, request).submit()
+def handle(broker: "Broker", context: RequestContext, request: CreatePartitionsRequest) -> Deferred:
+    if broker.quotas is None:
+        return _Addition(broker, request).submit()
+    from headwater.broker.quotas.mutations import charged  # not where there are no quotas
+
+    return charged(broker, broker.quotas, context, request, lambda allowed: _Addition(broker, allowed).submit())
 
 
 class _Addition(RequestedChange):

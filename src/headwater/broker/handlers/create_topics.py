@@ -16,9 +16,5 @@ if TYPE_CHECKING:
     from headwater.broker.broker import Broker
 
 
-def handle(
-    broker: "Broker",
-    context: RequestContext,  # noqa: ARG001
-    request: CreateTopicsRequest,
-) -> Deferred:
-    return create(broker, request)
+def handle(broker: "Broker", context: RequestContext, request: CreateTopicsRequest) -> Deferred:
+    return create(broker, request, context)

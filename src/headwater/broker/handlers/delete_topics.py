@@ -28,6 +28,14 @@ _FIRST_WITH_DISABLED_ERROR: Final = 3
 
 
 def handle(broker: "Broker", context: RequestContext, request: DeleteTopicsRequest) -> Deferred:
+    if broker.quotas is None:
+        return _delete(broker, context, request)
+    from headwater.broker.quotas.mutations import charged  # not where there are no quotas
+
+    return charged(broker, broker.quotas, context, request, lambda allowed: _delete(broker, context, allowed))
+
+
+def _delete(broker: "Broker", context: RequestContext, request: DeleteTopicsRequest) -> Deferred:
     asked = request.topics
     if context.api_version < _FIRST_WITH_IDS:
         asked = [DeleteTopicState(name=name, topic_id=NO_TOPIC_ID) for name in request.topic_names]

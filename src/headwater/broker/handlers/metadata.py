@@ -50,10 +50,11 @@ def handle(broker: "Broker", context: RequestContext, request: MetadataRequest) 
     missing = _to_create(broker, request)
     if not missing:
         return _respond(broker, context, request, {})
-    creation = _create_in_cluster if broker.peers is not None else _create_alone
+    if broker.peers is not None:
+        return _create_in_cluster(broker, context, request, missing)
     if context.connection.meter is None:
-        return creation(broker, context, request, missing)
-    return _charged(broker, context, missing, lambda: creation(broker, context, request, missing))
+        return _create_alone(broker, context, request, missing)
+    return _charged(broker, context, missing, lambda: _create_alone(broker, context, request, missing))
 
 
 def _charged(broker: "Broker", context: RequestContext, names: list[str], create: Callable[[], Deferred]) -> Deferred:
@@ -129,11 +130,13 @@ def _create_in_cluster(
         for name in names
     ]
 
-    def told(problems: dict[str, KafkaError]) -> None:
+    def told(problems: dict[str, KafkaError], throttle_ms: int) -> None:
         told = {name: problem for name, problem in problems.items() if problem.code not in _NOT_TOLD}
-        deferred.complete(_respond(broker, context, request, told))
+        response = _respond(broker, context, request, told)
+        response.throttle_time_ms = throttle_ms
+        deferred.complete(response)
 
-    create_topics(broker, topics, _CREATION_MS, told)
+    create_topics(broker, topics, _CREATION_MS, told, context)
     return deferred
 
 

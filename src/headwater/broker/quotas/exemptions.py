@@ -8,7 +8,7 @@ authorizer knows rights, has to ask over the listener that brokers use among the
 from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.acls import Operation
-from headwater.broker.forwarding import FORWARDED, FORWARDED_CLIENT
+from headwater.broker.origins import FORWARDED, FORWARDED_CLIENT
 from headwater.broker.rights.authorizer import caller_of
 
 if TYPE_CHECKING:

@@ -1,18 +1,22 @@
 """The quota of changes that the controller makes for a client (KIP-599): partitions made and deleted, by a bucket of
 tokens.
 
-It is kept by the broker that the client asks. A topic that comes when the bucket is overdrawn is refused with
+It is kept where the change is made: by the controller, also for requests that other brokers send on, which count for
+whoever asked there. A topic that comes when the bucket is overdrawn is refused with
 THROTTLING_QUOTA_EXCEEDED in the versions that know it; older ones are served and told to wait, and so is Metadata,
 which makes topics that somebody asks for. What was refused for another reason costs nothing.
 """
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.errors import ErrorCode
 from headwater.base.ids import NO_TOPIC_ID, TopicId
 from headwater.broker.deferred import Deferred
-from headwater.broker.quotas.client_quotas import BucketLimit
+from headwater.broker.origins import Origin, origin_in
+from headwater.broker.quotas.client_quotas import BucketLimit, ClientQuotas
+from headwater.broker.quotas.exemptions import is_between_brokers
 from headwater.wire.messages.create_partitions import CreatePartitionsTopicResult
 from headwater.wire.messages.create_topics import CreatableTopicResult
 from headwater.wire.messages.delete_topics import DeletableTopicResult
@@ -28,25 +32,42 @@ _EXCEEDED: Final = int(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
 _WHY: Final = "The throttling quota has been exceeded."
 
 
-def charged(broker: "Broker", context: "RequestContext", request: Any, serve: Callable[[], Any]) -> Any:
-    """The answer, now or later. The request is cut down to what its sender's quota allows."""
-    meter = context.connection.meter
-    limits = None if meter is None else meter.limits(context.client_id)
-    if limits is None or limits.mutation is None or getattr(request, "validate_only", False):
-        return serve()
-    work = _Charged(broker, context, request, limits.mutation)
+def charged(
+    broker: "Broker",
+    quotas: ClientQuotas,
+    context: "RequestContext",
+    request: Any,
+    serve: Callable[[Any], Deferred],
+) -> Deferred:
+    """The answer, later. `serve` gets what the sender's quota allows of the request; the request stays as it is, for
+    another attempt.
+    """
+    limit = None if getattr(request, "validate_only", False) else _limit(broker, quotas, context, request)
+    if limit is None:
+        return serve(request)
+    work = _Charged(broker, context, copy(request), limit)
     work.narrow()
-    answer = serve()
-    if not isinstance(answer, Deferred):
-        return work.complete(answer)
+    answer = serve(work.request)
     outer = Deferred(answer.cancel, holds_order=answer.holds_order)
     answer.listen(lambda told: outer.complete(told if isinstance(told, BaseException) else work.complete(told)))
     return outer
 
 
+def _limit(broker: "Broker", quotas: ClientQuotas, context: "RequestContext", request: Any) -> BucketLimit | None:
+    """Of whoever asked first. What a broker asks for itself does not count; a client that says it were one is none."""
+    asked = Origin(context.connection.principal, context.client_id or "")
+    if is_between_brokers(broker, context, request):
+        told = origin_in(context.client_id)
+        if told is None:
+            return None
+        asked = told
+    limits = quotas.limits(asked.principal.partition(":")[2], asked.client_id)
+    return None if limits is None else limits.mutation
+
+
 class AutoCreation:
-    """Topics that Metadata makes because somebody asks for them: made in any case, and whoever has asked for too many
-    waits.
+    """Topics that Metadata makes at a broker alone because somebody asks for them: made in any case, and whoever has
+    asked for too many waits. In a cluster the controller says so (`forwarding.create_topics`).
     """
 
     def __init__(self, broker: "Broker", context: "RequestContext", names: Sequence[str]) -> None:
@@ -78,13 +99,13 @@ class _Charged:
         self._broker = broker
         self._key, self._version = context.api_key, context.api_version
         self._is_strict = self._version >= STRICT_SINCE[self._key]
-        self._request = request
+        self.request = request
         self._limit = limit
         self._taken: dict[tuple[str | None, bytes], int] = {}  # by name and id
         self._refused: list[Any] = []
 
     def narrow(self) -> None:
-        request = self._request
+        request = self.request
         if self._key == _DELETE_TOPICS and self._version < _FIRST_DELETED_BY_ID:
             request.topic_names = [name for name in request.topic_names if self._takes(name, name, NO_TOPIC_ID)]
         elif self._key == _DELETE_TOPICS:

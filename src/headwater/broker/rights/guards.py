@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from headwater.base.acls import Operation
 from headwater.broker.context import RequestContext
 from headwater.broker.deferred import Deferred
-from headwater.broker.forwarding import FORWARDED, FORWARDED_CLIENT
+from headwater.broker.origins import FORWARDED, FORWARDED_CLIENT
 from headwater.broker.registry import APIS, Api
 from headwater.broker.rights import cluster, groups, records, topics, transactions
 from headwater.broker.rights.authorizer import Authorizer, Caller

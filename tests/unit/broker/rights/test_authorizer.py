@@ -10,7 +10,7 @@ from headwater.base.acls import CLUSTER_NAME, Operation, PatternType, ResourceTy
 from headwater.base.errors import ErrorCode, UserError
 from headwater.broker.context import ConnectionContext
 from headwater.broker.deferred import Deferred
-from headwater.broker.forwarding import FORWARDED_CLIENT
+from headwater.broker.origins import FORWARDED_CLIENT
 from headwater.broker.rights.authorizer import super_users
 from headwater.metadata.image import AclsSet
 from headwater.server.dispatch import begin
