@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Callable
 from datetime import date, datetime, time
 from decimal import Decimal
+from json.encoder import encode_basestring_ascii
 from typing import Any, Final
 
 from headwater.sql import values
@@ -60,7 +62,15 @@ def _key(key: Any) -> Any:
 
 
 _ENCODE: Final = json.JSONEncoder(default=_tagged, separators=(",", ":")).encode
-_DECODE: Final = json.JSONDecoder(object_hook=_restored).decode
+_DECODER: Final = json.JSONDecoder(object_hook=_restored)
+_DECODE: Final = _DECODER.decode
+_SCAN: Final = _DECODER.scan_once
+_TEXTS: Final[dict[type, Callable[[Any], str]]] = {
+    int: int.__repr__,
+    str: encode_basestring_ascii,
+    type(None): lambda _: "null",
+    bool: lambda value: "true" if value else "false",
+}  # as the encoder writes them
 
 
 class InternalRows:
@@ -69,11 +79,20 @@ class InternalRows:
     name = "rows"
 
     def serialize(self, value: list[Any]) -> bytes:
-        return _ENCODE(_shown(value)).encode()
+        try:
+            return f"[{','.join([_TEXTS[type(each)](each) for each in value])}]".encode()
+        except KeyError:  # a value of another type
+            return _ENCODE(_shown(value)).encode()
 
     def deserialize(self, data: bytes) -> list[Any]:
-        row: list[Any] = _DECODE(data.decode())
-        return row
+        """Written here, so it begins at once, and ends where its list ends: the decoder need not look for spaces."""
+        text = data.decode()
+        row: list[Any]
+        try:
+            row, end = _SCAN(text, 0)
+        except StopIteration:
+            end = -1
+        return row if end == len(text) else _DECODE(text)  # which says what is wrong
 
 
 ROWS = InternalRows()

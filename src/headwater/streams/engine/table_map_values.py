@@ -39,9 +39,16 @@ class TableMapValues:
         return View(lambda: ComputedGetter(above.make(), self._compute_found), above.store_names)
 
     def __call__(self) -> Processor:
-        return TableMapValuesProcessor(self.compute, self._store_name, self._send_old_values)
+        return TableMapValuesProcessor(self._mapper, self.compute, self._store_name, self._send_old_values)
 
 
 class TableMapValuesProcessor(ComputedTableProcessor):
-    def __init__(self, compute: Callable[[Any, Any], Any], store_name: str | None, send_old_values: bool) -> None:
+    def __init__(
+        self,
+        mapper: Callable[[Any, Any], Any],
+        compute: Callable[[Any, Any], Any],
+        store_name: str | None,
+        send_old_values: bool,
+    ) -> None:
         super().__init__(compute, store_name, send_old_values, skips_missing=False)
+        self.mapper = mapper  # of values that are there

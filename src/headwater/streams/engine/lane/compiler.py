@@ -198,17 +198,17 @@ class Compiler:
             count = self.code.name("count")
             self.code.before.append(f"{count} = {self.code.bind(self._count, 'count_of')}({topic!r})")
             place = f"0 if {count} == 1 else {self.code.bind(partition_for_key, 'place')}({window.inner}, {count})"
-            self.output(topic, None, placed=True).write(
-                self.code, key, self.raw_value(flow, value_serde), flow.time, place
-            )
+            output = self.output(topic, None, placed=True)
+            output.write(self.code, key, self._sent_value(output, node, flow, value_serde), flow.time, place)
             return
         if node.partitioner is not None:
             raise NotInLane("a partitioner")
         output = self.output(sink.topic, None)
-        value = (
-            flow.value if self._takes_objects(output, node, flow, value_serde) else self.raw_value(flow, value_serde)
-        )
+        value = self._sent_value(output, node, flow, value_serde)
         output.write(self.code, self.raw_key(flow, key_serde), value, flow.time)
+
+    def _sent_value(self, output: Output, node: SinkNode, flow: Flow, serde: Serde) -> str:
+        return flow.value if self._takes_objects(output, node, flow, serde) else self.raw_value(flow, serde)
 
     def _kept_for_later(self, child: str, flow: Flow) -> bool:
         """Whether the last nodes on the way to a topic run by column, behind the loop; then all is written for that."""

@@ -27,13 +27,25 @@ def _computed(
     if processor.store_name is not None:
         raise NotInLane("a computed table with a store of its own")
     code = compiler.code
-    compute, key, new = code.bind(processor.compute, "compute"), compiler.held(flow.key), code.name("new")
-    code.line(f"{new} = {compute}({key}, {flow.value})")
+    key, new = compiler.held(flow.key), code.name("new")
+    compute = _call(compiler, processor, key)
+    code.line(f"{new} = {compute(flow.value)}")
     old = "None"
     if processor.send_old_values and flow.old != "None":
         old = code.name("old")
-        code.line(f"{old} = {compute}({key}, {flow.old})")
+        code.line(f"{old} = {compute(flow.old)}")
     return replace(flow, key=key, value=new, old=old, raw_value=None), new, old
+
+
+def _call(
+    compiler: "Compiler", processor: TableMapValuesProcessor | TableFilterProcessor, key: str
+) -> Callable[[str], str]:
+    """Writes what `processor.compute` does with a value; for `map_values`, without calling it to call its function."""
+    if isinstance(processor, TableMapValuesProcessor):
+        mapper = compiler.code.bind(processor.mapper, "mapper")
+        return lambda value: f"None if {value} is None else {mapper}({key}, {value})"
+    compute = compiler.code.bind(processor.compute, "compute")
+    return lambda value: f"{compute}({key}, {value})"
 
 
 def _map_values(compiler: "Compiler", node: str, processor: TableMapValuesProcessor, flow: Flow) -> None:
