@@ -63,8 +63,6 @@ def _key(key: Any) -> Any:
 
 _ENCODE: Final = json.JSONEncoder(default=_tagged, separators=(",", ":")).encode
 _DECODER: Final = json.JSONDecoder(object_hook=_restored)
-_DECODE: Final = _DECODER.decode
-_SCAN: Final = _DECODER.scan_once
 _TEXTS: Final[dict[type, Callable[[Any], str]]] = {
     int: int.__repr__,
     str: encode_basestring_ascii,
@@ -87,12 +85,12 @@ class InternalRows:
     def deserialize(self, data: bytes) -> list[Any]:
         """Written here, so it begins at once, and ends where its list ends: the decoder need not look for spaces."""
         text = data.decode()
-        row: list[Any]
-        try:
-            row, end = _SCAN(text, 0)
-        except StopIteration:
-            end = -1
-        return row if end == len(text) else _DECODE(text)  # which says what is wrong
+        if text[:1] == "[":
+            row, end = _DECODER.raw_decode(text)
+            if end == len(text):
+                return row  # type: ignore[no-any-return]
+        found: list[Any] = _DECODER.decode(text)  # which says what is wrong
+        return found
 
 
 ROWS = InternalRows()
