@@ -106,6 +106,12 @@ TABLE: Final = {
         _row("avro.compatibility.level", _S, None, "The old name of schema.compatibility.level."),
         _row("mode.mutability", _B, True, "Whether /mode may be changed."),
         _row(
+            "schema.validate.fields",
+            _B,
+            False,
+            "For subjects without validateFields in /config: whether fields that the metadata reserves are refused.",
+        ),
+        _row(
             "schema.bytes.max",
             _I,
             1_000_000,
@@ -197,6 +203,7 @@ def _rules(values: Mapping[str, Any]) -> Rules:
     return Rules(
         compatibility=level,
         mode_mutable=values["mode.mutability"],
+        validate_fields=values["schema.validate.fields"],
         schema_bytes_max=values["schema.bytes.max"],
         **{
             f"{kind}_search_{bound}_limit": values[f"{kind.replace('_', '.')}.search.{bound}.limit"]

@@ -13,6 +13,7 @@ from typing import Final
 from headwater.schemas.model import (
     REFERENCES_MAX,
     CompatibilityLevel,
+    CompatibilityPolicy,
     Incompatibility,
     ParsedSchema,
     Reference,
@@ -24,6 +25,7 @@ from headwater.schemas.model import (
 
 __all__ = [
     "CompatibilityLevel",
+    "CompatibilityPolicy",
     "Incompatibility",
     "ParsedSchema",
     "Reference",
@@ -61,7 +63,12 @@ def parse(
             return parse_protobuf(text, references)
 
 
-def incompatibilities(reader: ParsedSchema, writer: ParsedSchema, sides: Sides | None = None) -> list[Incompatibility]:
+def incompatibilities(
+    reader: ParsedSchema,
+    writer: ParsedSchema,
+    sides: Sides | None = None,
+    policy: CompatibilityPolicy = CompatibilityPolicy.STRICT,
+) -> list[Incompatibility]:
     """Why `reader` cannot read what was written with `writer`. Empty: it can. Raises SchemaError where the schemas are
     too large to be compared.
     """
@@ -69,10 +76,17 @@ def incompatibilities(reader: ParsedSchema, writer: ParsedSchema, sides: Sides |
     if reader.schema_type != writer.schema_type:
         message = f"the {sides.reader} schema is {reader.schema_type}, the {sides.writer} schema {writer.schema_type}"
         return [Incompatibility("TYPE_MISMATCH", "/", message)]
+    if policy is CompatibilityPolicy.LENIENT:
+        return reader.lenient_differences(writer, sides)
     return reader.differences(writer, sides)
 
 
-def check(new: ParsedSchema, previous: Sequence[ParsedSchema], level: CompatibilityLevel) -> list[str]:
+def check(
+    new: ParsedSchema,
+    previous: Sequence[ParsedSchema],
+    level: CompatibilityLevel,
+    policy: CompatibilityPolicy = CompatibilityPolicy.STRICT,
+) -> list[str]:
     """Why `new` may not follow `previous` (oldest first) at this level. Empty: it may. The newest version that does not
     fit is told.
     """
@@ -80,9 +94,9 @@ def check(new: ParsedSchema, previous: Sequence[ParsedSchema], level: Compatibil
     for old in candidates if level.transitive else candidates[:1]:
         found: list[Incompatibility] = []
         if level.backward:
-            found += incompatibilities(new, old, Sides("new", "old"))
+            found += incompatibilities(new, old, Sides("new", "old"), policy)
         if level.forward:
-            found += incompatibilities(old, new, Sides("old", "new"))
+            found += incompatibilities(old, new, Sides("old", "new"), policy)
         if found:
             return [str(each) for each in dict.fromkeys(found)]
     return []

@@ -81,6 +81,11 @@ class CompatibilityLevel(StrEnum):
         return self.value.startswith(("FORWARD", "FULL"))
 
 
+class CompatibilityPolicy(StrEnum):
+    STRICT = "STRICT"
+    LENIENT = "LENIENT"  # what an open object may have had beside its properties does not count (JSON Schema)
+
+
 @dataclass(frozen=True, slots=True)
 class Incompatibility:
     """One reason why the reader's schema cannot read what the writer's schema wrote."""
@@ -160,3 +165,15 @@ class ParsedSchema(ABC):
     @abstractmethod
     def differences(self, writer: "ParsedSchema", sides: Sides) -> list[Incompatibility]:
         """Why this schema cannot read what `writer`, of the same type, wrote. Empty: it can."""
+
+    def lenient_differences(self, writer: "ParsedSchema", sides: Sides) -> list[Incompatibility]:
+        """Those that count with the policy LENIENT, which is about JSON Schema only."""
+        return self.differences(writer, sides)
+
+    def top_level_fields(self) -> frozenset[str]:
+        """The names of the fields of its records or messages that stand in no other."""
+        return frozenset()
+
+    def name_problem(self) -> str:
+        """A field whose name is kept for others, told in a sentence; empty if there is none. Of JSON Schema only."""
+        return ""

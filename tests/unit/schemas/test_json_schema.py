@@ -9,7 +9,15 @@ from typing import Any
 
 import pytest
 
-from headwater.schemas import CompatibilityLevel, SchemaError, SchemaType, check, incompatibilities, parse
+from headwater.schemas import (
+    CompatibilityLevel,
+    CompatibilityPolicy,
+    SchemaError,
+    SchemaType,
+    check,
+    incompatibilities,
+    parse,
+)
 from headwater.schemas.json_text import compact_json
 from headwater.schemas.jsonschema import JsonSchema
 from headwater.schemas.jsonschema.compatibility import changes
@@ -360,3 +368,31 @@ def test_what_is_refused_rather_than_kept_or_fallen_over(text: str) -> None:
 def test_a_number_that_json_has_no_text_for_is_not_written() -> None:
     with pytest.raises(SchemaError, match="no numbers of JSON"):
         compact_json({"a": float("inf")})
+
+
+# (before, after, whether the policy STRICT takes it, whether LENIENT does)
+POLICIES: list[tuple[Any, Any, bool, bool]] = [
+    (opened(), opened(a=S), False, True),
+    (opened(), opened(a=S) | REQUIRED, False, False),
+    (opened(), opened(a=S | {"default": "x"}) | REQUIRED, False, True),
+    (closed(a=S), closed(), False, True),
+    (closed(a=S), opened(), True, True),
+    (opened(), closed(), False, True),
+    (opened(), partly(N), False, True),
+    (opened() | {"unevaluatedProperties": True}, opened() | {"unevaluatedProperties": False}, False, True),
+    (partly(N), partly(N, a=S), False, False),  # something of another type was written there
+    (opened(a=S), opened(a=N), False, False),
+    (items(), items(S), False, False),  # it is about objects only
+    ({"anyOf": [opened(), S]}, {"anyOf": [opened(a=S), S]}, False, True),
+    ({"not": opened(a=S)}, {"not": opened()}, False, True),
+    (opened(b=opened()), opened(b=opened(a=S)), False, True),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "strict", "lenient"), POLICIES)
+def test_what_the_policies_take(before: Any, after: Any, strict: bool, lenient: bool) -> None:
+    for policy, is_taken in ((CompatibilityPolicy.STRICT, strict), (CompatibilityPolicy.LENIENT, lenient)):
+        found = check(schema(after), [schema(before)], CompatibilityLevel.BACKWARD, policy)
+        assert (found == []) == is_taken, found
+        turned = check(schema(before), [schema(after)], CompatibilityLevel.FORWARD, policy)
+        assert (turned == []) == is_taken, turned

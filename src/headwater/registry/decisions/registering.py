@@ -12,13 +12,19 @@ from headwater.registry import errors, records
 from headwater.registry.decisions.documents import SchemaRequest, content_document
 from headwater.registry.decisions.equivalence import VERSION_PROPERTY, equivalent_version
 from headwater.registry.decisions.schema_parser import SchemaParser
-from headwater.registry.decisions.settings import config_in_scope, is_import, mode_in_scope, require_writable
+from headwater.registry.decisions.settings import (
+    config_in_scope,
+    is_import,
+    mode_in_scope,
+    require_writable,
+    validates_fields,
+)
 from headwater.registry.decisions.steps import Decision, Rules, Steps, Work
 from headwater.registry.decisions.tagging import tagged, with_tags_of
 from headwater.registry.records import Key, Record
 from headwater.registry.state import SchemaContent, State, Version, value_of
 from headwater.registry.subjects import DEFAULT_CONTEXT, beside, is_valid, parse_subject
-from headwater.schemas import CompatibilityLevel, ParsedSchema, SchemaError, check
+from headwater.schemas import CompatibilityLevel, CompatibilityPolicy, ParsedSchema, SchemaError, check
 from headwater.web.messages import HttpError
 
 
@@ -55,9 +61,7 @@ def registration(
             content = yield from with_tags_of(state, registry.parser, subject, content, previous)
         content = _populated(config, content, previous, request.version, new_version)
     _check_size(registry, content)
-    content, parsed = yield from canonical(
-        registry, subject, content, normalize=normalize or config.get("normalize") is True
-    )
+    content, parsed = yield from canonical(registry, subject, content, config, normalize=normalize)
     context = parse_subject(subject).context
     same = [each for each in state.with_guid(content.guid()) if parse_subject(each.subject).context == context]
     if request.version == 0 and (request.id < 0 or request.id in {each.id for each in same}):
@@ -125,7 +129,7 @@ def lookup(
     registered.
     """
     config = config_in_scope(registry.state, registry.rules, subject)
-    wanted, _ = yield from canonical(registry, subject, content, normalize=normalize or config.get("normalize") is True)
+    wanted, _ = yield from canonical(registry, subject, content, config, normalize=normalize)
     extended = _populated(config, wanted, registry.state.latest(subject), 0, None)
     for each in (wanted,) if extended == wanted else (wanted, extended):
         found = _version_with(registry.state, subject, each, deleted)
@@ -144,9 +148,12 @@ def _version_with(state: State, subject: str, content: SchemaContent, deleted: b
 
 
 def canonical(
-    registry: Registry, subject: str, content: SchemaContent, *, normalize: bool
+    registry: Registry, subject: str, content: SchemaContent, config: Mapping[str, Any], *, normalize: bool
 ) -> Steps[tuple[SchemaContent, ParsedSchema]]:
-    """The schema in the form in which it is stored and compared; a reference to the latest version names it."""
+    """The schema in the form in which it is stored and compared; a reference to the latest version names it. With
+    `validateFields`, one whose names are kept for others is none.
+    """
+    normalize = normalize or config.get("normalize") is True
     if not content.text.strip():
         raise errors.invalid_schema("Empty schema")
     references = []
@@ -160,6 +167,10 @@ def canonical(
             references.append(each)
     content = replace(content, references=tuple(references))
     parsed = yield from registry.parser.parsing(registry.state, subject, content)
+    if validates_fields(registry.rules, config) and not is_import(mode_in_scope(registry.state, subject)):
+        problem = parsed.name_problem()
+        if problem:
+            raise errors.invalid_schema(f"Invalid schema of type {content.schema_type}: {problem}")
     try:
         text = yield Work(parsed.normalized if normalize else lambda: parsed.canonical, len(content.text))
     except SchemaError as problem:
@@ -185,6 +196,41 @@ def compatibility(
 ) -> Steps[list[str]]:
     """Why the schema may not follow `previous` (oldest first); empty if it may."""
     level = CompatibilityLevel(str(config.get("compatibilityLevel") or registry.rules.compatibility).upper())
+    messages = yield from _incompatibilities(registry, content, parsed, previous, config, level)
+    validates = validates_fields(registry.rules, config)
+    if validates:
+        messages = [*_about_reserved_fields(content, parsed, previous[-1].content if previous else None), *messages]
+    if messages:
+        messages.append(f"{{validateFields: '{str(validates).lower()}', compatibility: '{level}'}}")
+    return messages
+
+
+def _about_reserved_fields(content: SchemaContent, parsed: ParsedSchema, before: SchemaContent | None) -> list[str]:
+    """Names that `confluent:reserved` of the metadata keeps from being used. Who has once kept one keeps it on."""
+    reserved = _reserved_fields(content)
+    removed = sorted(_reserved_fields(before) - reserved) if before is not None else []
+    used = sorted(reserved & parsed.top_level_fields())
+    return [
+        *(f"The field {each} is reserved in the metadata of the old schema, and not in that of the new one" for each in removed),
+        *(f"The new schema has a field {each}, which its metadata reserves" for each in used),
+    ]  # fmt: skip
+
+
+def _reserved_fields(content: SchemaContent) -> set[str]:
+    named = str(_property(content, "confluent:reserved") or "").split(",")
+    return {each.strip() for each in named if each.strip()}
+
+
+def _incompatibilities(
+    registry: Registry,
+    content: SchemaContent,
+    parsed: ParsedSchema,
+    previous: Sequence[Version],
+    config: Mapping[str, Any],
+    level: CompatibilityLevel,
+) -> Steps[list[str]]:
+    policy = config.get("compatibilityPolicy")
+    policy = CompatibilityPolicy(policy) if policy in tuple(CompatibilityPolicy) else CompatibilityPolicy.STRICT
     group = config.get("compatibilityGroup")
     if group:
         previous = [each for each in previous if _property(each.content, group) == _property(content, group)]
@@ -196,12 +242,12 @@ def compatibility(
         others.append((yield from registry.parser.parsing(registry.state, each.subject, each.content)))
     size = len(content.text) * len(others) + sum(len(each.content.text) for each in candidates)
     try:
-        messages: list[str] = yield Work(lambda: check(parsed, others, level), size)
+        messages: list[str] = yield Work(lambda: check(parsed, others, level, policy), size)
     except SchemaError as problem:
         raise errors.invalid_schema(str(problem)) from None
     if messages:
         oldest = candidates[-1]
-        messages = [*messages, f"{{oldSchemaVersion: {oldest.version}}}", f"{{compatibility: '{level}'}}"]
+        messages = [*messages, f"{{oldSchemaVersion: {oldest.version}}}"]
     return messages
 
 
@@ -218,9 +264,7 @@ def compatibility_check(
     config = config_in_scope(registry.state, registry.rules, subject)
     try:
         _check_size(registry, request.content)
-        content, parsed = yield from canonical(
-            registry, subject, request.content, normalize=normalize or config.get("normalize") is True
-        )
+        content, parsed = yield from canonical(registry, subject, request.content, config, normalize=normalize)
         _require_complete(content, parsed)
         messages = yield from compatibility(registry, content, parsed, previous, config)
     except HttpError as problem:

@@ -13,7 +13,7 @@ from headwater.registry.decisions.steps import Decision, Rules
 from headwater.registry.records import Key, Record
 from headwater.registry.state import State, Version
 from headwater.registry.subjects import GLOBAL_CONTEXT, beside, is_valid, parse_subject
-from headwater.schemas import CompatibilityLevel
+from headwater.schemas import CompatibilityLevel, CompatibilityPolicy
 from headwater.web.messages import HttpError
 
 READWRITE: Final = "READWRITE"
@@ -34,6 +34,15 @@ _CONFIG_NAMES: Final = (
     "overrideMetadata",
     "defaultRuleSet",
     "overrideRuleSet",
+)
+_INHERITED: Final = (
+    "normalize",
+    "validateFields",
+    "validateNewSchemas",
+    "validateRules",
+    "compatibilityLevel",
+    "compatibilityPolicy",
+    "compatibilityGroup",
 )
 _BOOLEANS: Final = ("normalize", "validateFields", "validateNewSchemas", "validateRules")
 
@@ -59,11 +68,20 @@ def settings_key(subject: str | None) -> str | None:
 
 
 def config_in_scope(state: State, rules: Rules, subject: str | None) -> dict[str, Any]:
-    """What holds for the subject; what its own config leaves open is taken from the one for all."""
+    """What holds for the subject; what its own config leaves open is taken from the one for all, but for what it adds
+    to schemas.
+    """
     found = next((state.configs[each] for each in scope(subject) if each in state.configs), {})
     if subject in state.configs:
-        found = {**state.configs.get(None, {}), **found}
+        everywhere = state.configs.get(None, {})
+        found = {**{name: everywhere[name] for name in _INHERITED if name in everywhere}, **found}
     return {"compatibilityLevel": rules.compatibility, **found}
+
+
+def validates_fields(rules: Rules, config: Mapping[str, Any]) -> bool:
+    """Whether names of fields that are kept for others are refused."""
+    given = config.get("validateFields")
+    return rules.validate_fields if given is None else given is True
 
 
 def config(state: State, rules: Rules, subject: str | None, *, default_to_global: bool) -> dict[str, Any]:
@@ -103,6 +121,10 @@ def _config_given(document: Any) -> dict[str, Any]:
             value = str(value).upper()
             if value not in CompatibilityLevel.__members__:
                 raise errors.invalid_compatibility()
+        elif name == "compatibilityPolicy":
+            value = str(value).upper()
+            if value not in CompatibilityPolicy.__members__:
+                raise HttpError(422, f"compatibilityPolicy can only be {' or '.join(CompatibilityPolicy)}", 422)
         elif name in _BOOLEANS:
             if not isinstance(value, bool):
                 raise HttpError(422, f"{name} must be true or false", 422)

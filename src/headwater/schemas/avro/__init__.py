@@ -6,7 +6,7 @@ from headwater.schemas.avro.compatibility import differences
 from headwater.schemas.avro.fingerprint import rabin_fingerprint
 from headwater.schemas.avro.parser import parse_type
 from headwater.schemas.avro.texts import canonical_text, normalized_text, parsing_canonical_form
-from headwater.schemas.avro.types import AvroType, Named
+from headwater.schemas.avro.types import AvroType, Named, Record
 from headwater.schemas.model import Incompatibility, ParsedSchema, SchemaError, SchemaType, Sides
 
 
@@ -39,6 +39,9 @@ class AvroSchema(ParsedSchema):
     def fingerprint(self) -> int:
         """The 64-bit Rabin fingerprint of the Parsing Canonical Form."""
         return rabin_fingerprint(self.parsing_canonical_form().encode())
+
+    def top_level_fields(self) -> frozenset[str]:
+        return frozenset(each.name for each in self.root.fields) if isinstance(self.root, Record) else frozenset()
 
     def differences(self, writer: ParsedSchema, sides: Sides) -> list[Incompatibility]:
         assert isinstance(writer, AvroSchema)

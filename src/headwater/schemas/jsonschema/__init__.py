@@ -6,6 +6,7 @@ from typing import Any, Final
 from headwater.schemas.json_text import compact_json, parse_json
 from headwater.schemas.jsonschema.compatibility import differences
 from headwater.schemas.jsonschema.documents import Documents
+from headwater.schemas.jsonschema.kinds import LENIENT
 from headwater.schemas.jsonschema.shapes import Shapes
 from headwater.schemas.jsonschema.validity import check_document
 from headwater.schemas.model import Incompatibility, ParsedSchema, SchemaError, SchemaType, Sides
@@ -38,6 +39,18 @@ class JsonSchema(ParsedSchema):
     def differences(self, writer: ParsedSchema, sides: Sides) -> list[Incompatibility]:
         assert isinstance(writer, JsonSchema)
         return differences((self._shapes, self.document), (writer._shapes, writer.document), sides)
+
+    def lenient_differences(self, writer: ParsedSchema, sides: Sides) -> list[Incompatibility]:
+        assert isinstance(writer, JsonSchema)
+        return differences((self._shapes, self.document), (writer._shapes, writer.document), sides, LENIENT)
+
+    def top_level_fields(self) -> frozenset[str]:
+        properties = self.document.get("properties") if isinstance(self.document, dict) else None
+        return frozenset(properties) if isinstance(properties, dict) else frozenset()
+
+    def name_problem(self) -> str:
+        kept = sorted(name for name in self.top_level_fields() if name.startswith("$$"))
+        return f"#/properties/{kept[0]}: the name of a property cannot begin with $$" if kept else ""
 
 
 def parse_json_schema(text: str, references: Mapping[str, ParsedSchema | str]) -> JsonSchema:

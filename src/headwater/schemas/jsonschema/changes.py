@@ -2,21 +2,12 @@
 
 from typing import NamedTuple
 
-from headwater.schemas.jsonschema.kinds import COMPATIBLE
 from headwater.schemas.model import Budget
 
 
 class Change(NamedTuple):
     kind: str
     path: str  # from the schemas compared: /properties/a
-
-    @property
-    def compatible(self) -> bool:
-        return self.kind in COMPATIBLE
-
-
-def fits(found: list[Change]) -> bool:
-    return all(change.compatible for change in found)
 
 
 def below(path: str, found: list[Change], budget: Budget) -> list[Change]:

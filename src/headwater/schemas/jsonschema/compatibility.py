@@ -9,8 +9,8 @@ on to each place that it stands at is work, too: so the number of changes is lim
 from typing import Any, Final
 
 from headwater.schemas.jsonschema import containers, scalars
-from headwater.schemas.jsonschema.changes import Change, below, fits
-from headwater.schemas.jsonschema.kinds import sentence
+from headwater.schemas.jsonschema.changes import Change, below
+from headwater.schemas.jsonschema.kinds import COMPATIBLE, sentence
 from headwater.schemas.jsonschema.shapes import Shape, Shapes
 from headwater.schemas.model import Budget, Incompatibility, SchemaError, Sides
 
@@ -23,27 +23,36 @@ _ANNOTATIONS: Final = (
 )
 
 
-def changes(old: Shapes, old_root: Any, new: Shapes, new_root: Any) -> list[Change]:
-    return Comparison(old, new).compare(old_root, new_root)
+def changes(
+    old: Shapes, old_root: Any, new: Shapes, new_root: Any, compatible: frozenset[str] = COMPATIBLE
+) -> list[Change]:
+    return Comparison(old, new, compatible).compare(old_root, new_root)
 
 
-def differences(reader: tuple[Shapes, Any], writer: tuple[Shapes, Any], sides: Sides) -> list[Incompatibility]:
-    found = changes(*writer, *reader)
+def differences(
+    reader: tuple[Shapes, Any], writer: tuple[Shapes, Any], sides: Sides, compatible: frozenset[str] = COMPATIBLE
+) -> list[Incompatibility]:
+    """`compatible`: the kinds of change that do no harm."""
+    found = changes(*writer, *reader, compatible)
     return [
         Incompatibility(change.kind, f"#{change.path or '/'}", f"Found incompatible change at '#{change.path or '/'}' in the {sides.reader} schema: {sentence(change.kind)}")
         for change in dict.fromkeys(found)
-        if not change.compatible
+        if change.kind not in compatible
     ]  # fmt: skip
 
 
 class Comparison:
-    def __init__(self, old: Shapes, new: Shapes) -> None:
+    def __init__(self, old: Shapes, new: Shapes, compatible: frozenset[str] = COMPATIBLE) -> None:
         self.old = old
         self.new = new
+        self._compatible = compatible
         self.budget = Budget()
         self.expressions: dict[str, Any] = {}  # patterns of properties, compiled; None: not by RE2
         self._depth = 0
         self._seen: dict[tuple[int, int], list[Change]] = {}
+
+    def fits(self, found: list[Change]) -> bool:
+        return all(change.kind in self._compatible for change in found)
 
     def compare(self, old: Any, new: Any) -> list[Change]:
         """Two schemas as they stand in their documents."""
@@ -94,12 +103,12 @@ class Comparison:
             if len(new.parts) == 1 or new.criterion != "allOf":
                 for part in new.parts:
                     found = self.shapes(old, part)
-                    if fits(found):
+                    if self.fits(found):
                         return found if len(new.parts) == 1 else [*found, Change("SUM_TYPE_EXTENDED", "")]
         elif old.kind == "combined" and new.kind != "combined" and (len(old.parts) == 1 or old.criterion == "allOf"):
             for part in old.parts:
                 found = self.shapes(part, new)
-                if fits(found):
+                if self.fits(found):
                     return found if len(old.parts) == 1 else [*found, Change("PRODUCT_TYPE_NARROWED", "")]
         return None
 
@@ -131,7 +140,7 @@ class Comparison:
         """As many parts of the old as can be, each with a part of the new that takes it: augmenting paths, breadth
         first.
         """
-        edges = [[at for at, new in enumerate(news) if fits(self.shapes(old, new))] for old in olds]
+        edges = [[at for at, new in enumerate(news) if self.fits(self.shapes(old, new))] for old in olds]
         taken: dict[int, int] = {}  # part of the new -> part of the old
         for start in range(len(olds)):
             came_from: dict[int, int] = {}
@@ -156,10 +165,10 @@ class Comparison:
 
     def _excluded(self, old: Shape, new: Shape) -> list[Change]:
         """What is excluded may become less: the comparison turned round. Both documents change places for it."""
-        turned = Comparison(self.new, self.old)
+        turned = Comparison(self.new, self.old, self._compatible)
         turned.budget = self.budget
         turned._depth = self._depth
         found = turned.compare(new.node["not"], old.node["not"])
         if not found:
             return []
-        return [Change("NOT_TYPE_NARROWED" if fits(found) else "NOT_TYPE_EXTENDED", "/not")]
+        return [Change("NOT_TYPE_NARROWED" if self.fits(found) else "NOT_TYPE_EXTENDED", "/not")]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import re2
 
 from headwater.schemas.json_text import compact_json
-from headwater.schemas.jsonschema.changes import Change, below, fits
+from headwater.schemas.jsonschema.changes import Change, below
 from headwater.schemas.jsonschema.scalars import limit
 
 if TYPE_CHECKING:
@@ -143,7 +143,9 @@ def _property_removed(comparison: "Comparison", new: dict[str, Any], name: str, 
     found = comparison.compare(before, covering)
     return [
         *found,
-        Change(f"PROPERTY_REMOVED_{'IS' if fits(found) else 'NOT'}_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", ""),
+        Change(
+            f"PROPERTY_REMOVED_{'IS' if comparison.fits(found) else 'NOT'}_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", ""
+        ),
     ]
 
 
@@ -163,7 +165,10 @@ def _property_added(
         found = comparison.compare(covering, after)
         found = [
             *found,
-            Change(f"PROPERTY_ADDED_{'IS' if fits(found) else 'NOT'}_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", ""),
+            Change(
+                f"PROPERTY_ADDED_{'IS' if comparison.fits(found) else 'NOT'}_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL",
+                "",
+            ),
         ]
     return [*found, Change(f"{form}_PROPERTY{default}_ADDED_TO_UNOPEN_CONTENT_MODEL", "")]
 
@@ -196,7 +201,7 @@ def array_changes(comparison: "Comparison", old: dict[str, Any], new: dict[str, 
             found.append(Change("ITEM_ADDED_TO_CLOSED_CONTENT_MODEL", path))
         else:
             inner = comparison.compare(before.rest, after.named[index])
-            covered = "IS" if fits(inner) else "NOT"
+            covered = "IS" if comparison.fits(inner) else "NOT"
             found += below(
                 path,
                 [*inner, Change(f"ITEM_ADDED_{covered}_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", "")],
@@ -230,7 +235,7 @@ def _item_removed(comparison: "Comparison", before: Any, rest: Any) -> list[Chan
     found = comparison.compare(before, rest)
     return [
         *found,
-        Change(f"ITEM_REMOVED_{'IS' if fits(found) else 'NOT'}_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", ""),
+        Change(f"ITEM_REMOVED_{'IS' if comparison.fits(found) else 'NOT'}_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", ""),
     ]
 
 

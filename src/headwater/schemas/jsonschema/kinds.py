@@ -46,6 +46,17 @@ COMPATIBLE: Final = frozenset(
     }
 )  # fmt: skip
 
+# With the policy LENIENT one does not mind what may have been written beside the named properties: a reader takes that
+# as it comes.
+LENIENT: Final = COMPATIBLE | {
+    *(f"{what}_{change}" for what in ("ADDITIONAL_PROPERTIES", "UNEVALUATED_PROPERTIES") for change in ("NARROWED", "REMOVED")),
+    "REQUIRED_PROPERTY_WITH_DEFAULT_ADDED_TO_OPEN_CONTENT_MODEL",
+    "OPTIONAL_PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL",
+    "PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL",
+    "PROPERTY_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL",
+    "PROPERTY_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL",
+}  # fmt: skip
+
 _SENTENCES: Final = {
     "TYPE_CHANGED": "the type is another one",
     "TYPE_NARROWED": "the type allows less: whole numbers only",

@@ -74,6 +74,9 @@ class ProtobufSchema(ParsedSchema):
         """The descriptor in base64: what `format=serialized` asks for."""
         return base64.b64encode(self.descriptor(name)).decode()
 
+    def top_level_fields(self) -> frozenset[str]:
+        return frozenset(each.name for message in self.file.messages for each in message.fields)
+
     def differences(self, writer: ParsedSchema, sides: Sides) -> list[Incompatibility]:
         assert isinstance(writer, ProtobufSchema)
         return differences(self.file, writer.file, sides)
