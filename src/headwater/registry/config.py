@@ -112,6 +112,12 @@ TABLE: Final = {
             "For subjects without validateFields in /config: whether fields that the metadata reserves are refused.",
         ),
         _row(
+            "schema.validate.new.schemas",
+            _B,
+            True,
+            "For subjects without validateNewSchemas in /config: whether names and defaults of Avro are looked at.",
+        ),
+        _row(
             "schema.bytes.max",
             _I,
             1_000_000,
@@ -204,6 +210,7 @@ def _rules(values: Mapping[str, Any]) -> Rules:
         compatibility=level,
         mode_mutable=values["mode.mutability"],
         validate_fields=values["schema.validate.fields"],
+        validate_new_schemas=values["schema.validate.new.schemas"],
         schema_bytes_max=values["schema.bytes.max"],
         **{
             f"{kind}_search_{bound}_limit": values[f"{kind.replace('_', '.')}.search.{bound}.limit"]

@@ -41,10 +41,16 @@ _NO_REFERENCES: Final[Mapping[str, ParsedSchema | str]] = MappingProxyType({})
 
 
 def parse(
-    schema_type: SchemaType, text: str, references: Mapping[str, ParsedSchema | str] = _NO_REFERENCES
+    schema_type: SchemaType,
+    text: str,
+    references: Mapping[str, ParsedSchema | str] = _NO_REFERENCES,
+    *,
+    stored: bool = False,
 ) -> ParsedSchema:
     """Parse a schema, or raise SchemaError. `references` are the schemas that it refers to, by the name that it uses;
-    where one is given as text and needs another, that other stands before it.
+    where one is given as text and needs another, that other stands before it. One that a registry has `stored` may have
+    faults that were not looked for when it was registered (a default of Avro that does not fit its type): they are told
+    as its `problem`.
     """
     if len(references) > REFERENCES_MAX:
         raise SchemaError(f"the schema has {len(references):,} references, {REFERENCES_MAX:,} are allowed")
@@ -52,7 +58,7 @@ def parse(
         case SchemaType.AVRO:
             from headwater.schemas.avro import parse_avro
 
-            return parse_avro(text, references)
+            return parse_avro(text, references, stored=stored)
         case SchemaType.JSON:
             from headwater.schemas.jsonschema import parse_json_schema
 

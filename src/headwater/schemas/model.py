@@ -146,8 +146,8 @@ class ParsedSchema(ABC):
         return self.canonical
 
     def require_complete(self) -> None:
-        """Raise SchemaError if the text names something that nobody has defined, and that it can be read without: an
-        option of Protobuf. What is to be registered must be complete; what is stored is read as it is.
+        """Raise SchemaError for what can be read, and should not be registered: an option of Protobuf that nobody has
+        defined, a default or a name of Avro (of a schema that was parsed as one that is stored).
         """
         if self.problem:
             raise SchemaError(self.problem)

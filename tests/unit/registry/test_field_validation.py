@@ -1,4 +1,4 @@
-"""`validateFields`, `compatibilityPolicy` and what a subject's config takes from the one for all: as Confluent's registry
+"""`validateFields`, `validateNewSchemas`, `compatibilityPolicy` and what a subject's config takes from the one for all: as Confluent's registry
 has them.
 """
 
@@ -168,6 +168,45 @@ def test_reasons_end_with_the_settings_that_they_are_for() -> None:
     twin.register("s", '"int"')
     *_, version, settings_ = reasons(twin, "s", '"string"')
     assert (version, settings_) == ("{oldSchemaVersion: 1}", "{validateFields: 'false', compatibility: 'BACKWARD'}")
+
+
+# New schemas, and those that were there before
+
+OLD = '{"type": "record", "name": "R", "namespace": "my-team", "fields": [{"name": "a", "type": "int", "default": ""}]}'
+
+
+def test_a_schema_whose_defaults_nobody_looked_at_when_it_was_registered_goes_on() -> None:
+    """Another registry has stored it: before its time, or with `validateNewSchemas` off."""
+    twin = Twin()
+    value = {"subject": "s", "version": 1, "id": 1, "schema": OLD, "deleted": False}
+    twin.state.apply(encode_key(Key("SCHEMA", "s", 1)), json.dumps(value).encode())
+    again = OLD.replace('""', "0").replace("my-team", "my_team")
+    change(twin, "s", compatibility="BACKWARD_TRANSITIVE")
+    assert code(twin.register, "s", '"int"') == 40901
+    assert twin.register("s", again)["version"] == 2
+    assert twin.register("s", OLD)["version"] == 1  # it is known
+
+
+@pytest.mark.parametrize(
+    ("rules", "given", "is_refused"),
+    [
+        (Rules(), None, True),
+        (Rules(), False, False),
+        (Rules(validate_new_schemas=False), None, False),
+        (Rules(validate_new_schemas=False), True, True),
+    ],
+)
+def test_names_and_defaults_of_new_schemas_are_looked_at_unless_a_setting_says_no(
+    rules: Rules, given: bool | None, is_refused: bool
+) -> None:
+    twin = configured("s", rules, validateNewSchemas=given)
+    for text in (OLD, OLD.replace('""', "0"), OLD.replace("my-team", "my_team")):
+        if is_refused:
+            assert code(twin.register, "s", text) == 42201
+            assert any("not an Avro schema" in each for each in reasons(twin, "s", text))
+    if not is_refused:
+        assert twin.register("s", OLD)["id"] == 1
+    assert code(twin.register, "other", '{"type": "record", "name": "R"}') == 42201  # no schema at all
 
 
 # What a subject takes from the config for all

@@ -279,3 +279,29 @@ def test_bytes_cut_at_each_place_are_refused() -> None:
 def test_hostile_bytes_are_refused(schema: Any, data: bytes) -> None:
     with pytest.raises(DataError):
         decode(data, schema)
+
+
+def test_a_stored_schema_whose_default_does_not_fit_reads_and_writes_what_it_can() -> None:
+    """Registries did not look at defaults once. It matters only where the default is needed."""
+    text = json.dumps(record({"name": "a", "type": "int", "default": ""}, {"name": "b", "type": "int"}))
+    with pytest.raises(SchemaError, match="does not fit its type"):
+        parse(SchemaType.AVRO, text)
+    stored = parse(SchemaType.AVRO, text, stored=True)
+    assert isinstance(stored, AvroSchema)
+    assert "/fields/0/default" in stored.problem
+    write = compile_writer(stored.root)
+    assert compile_reader(stored.root, None)(write({"a": 1, "b": 2})) == {"a": 1, "b": 2}
+    with pytest.raises(DataError, match="a: the field is missing"):
+        write({"b": 2})
+    with pytest.raises(SchemaError, match="the default of the field 'a' does not fit"):
+        compile_reader(avro(record({"name": "b", "type": "int"})).root, stored.root)
+
+
+def test_names_of_a_stored_schema_may_have_any_characters_and_must_be_names() -> None:
+    odd = record({"name": "a-b", "type": {"type": "enum", "name": "E", "symbols": ["x y"]}}, name="R", namespace="m-n")
+    stored = parse(SchemaType.AVRO, json.dumps(odd), stored=True)
+    assert "'m-n'" in stored.problem
+    assert parse(SchemaType.AVRO, stored.canonical, stored=True).canonical == stored.canonical
+    for wrong in (record(name=""), record({"name": 7, "type": "int"}), record({"name": "", "type": "int"})):
+        with pytest.raises(SchemaError, match="is not a name"):
+            parse(SchemaType.AVRO, json.dumps(wrong), stored=True)

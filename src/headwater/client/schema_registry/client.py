@@ -157,7 +157,7 @@ class SchemaRegistryClient:
     def _parse(self, schema: StoredSchema) -> ParsedSchema:
         texts: dict[str, str] = {}
         self._collect(schema, texts, set())
-        return parse(schema.schema_type, schema.text, texts)
+        return parse(schema.schema_type, schema.text, texts, stored=True)
 
     def _collect(self, schema: StoredSchema, texts: dict[str, str], under_way: set[tuple[str, int]]) -> None:
         """The texts of all references, each behind those that it needs itself."""

@@ -18,11 +18,12 @@ from headwater.registry.decisions.settings import (
     mode_in_scope,
     require_writable,
     validates_fields,
+    validates_new_schemas,
 )
 from headwater.registry.decisions.steps import Decision, Rules, Steps, Work
 from headwater.registry.decisions.tagging import tagged, with_tags_of
 from headwater.registry.records import Key, Record
-from headwater.registry.state import SchemaContent, State, Version, value_of
+from headwater.registry.state import AVRO, SchemaContent, State, Version, value_of
 from headwater.registry.subjects import DEFAULT_CONTEXT, beside, is_valid, parse_subject
 from headwater.schemas import CompatibilityLevel, CompatibilityPolicy, ParsedSchema, SchemaError, check
 from headwater.web.messages import HttpError
@@ -73,7 +74,7 @@ def registration(
             return Decision([], registered_document(equivalent))
     schema_id = request.id if request.id >= 0 else (same[0].id if same else state.next_id(context))
     if not importing:
-        _require_complete(content, parsed)
+        _require_complete(registry, content, parsed, config)
     if not importing and not force:
         messages = yield from compatibility(registry, content, parsed, undeleted, config)
         if messages:
@@ -180,7 +181,12 @@ def canonical(
     return replace(content, text=text), parsed
 
 
-def _require_complete(content: SchemaContent, parsed: ParsedSchema) -> None:
+def _require_complete(
+    registry: Registry, content: SchemaContent, parsed: ParsedSchema, config: Mapping[str, Any]
+) -> None:
+    """What `validateNewSchemas` is about are the defaults and names of Avro."""
+    if content.schema_type == AVRO and not validates_new_schemas(registry.rules, config):
+        return
     try:
         parsed.require_complete()
     except SchemaError as problem:
@@ -265,7 +271,7 @@ def compatibility_check(
     try:
         _check_size(registry, request.content)
         content, parsed = yield from canonical(registry, subject, request.content, config, normalize=normalize)
-        _require_complete(content, parsed)
+        _require_complete(registry, content, parsed, config)
         messages = yield from compatibility(registry, content, parsed, previous, config)
     except HttpError as problem:
         if not verbose or problem.code != 42201:

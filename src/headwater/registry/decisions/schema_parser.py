@@ -34,7 +34,7 @@ class SchemaParser:
             if found is not None:
                 self._cache.move_to_end(key)
                 return found
-        parsed = parse(SchemaType(schema_type), text, dict(references))
+        parsed = parse(SchemaType(schema_type), text, dict(references), stored=True)
         with self._lock:
             if key not in self._cache:
                 self._cache[key] = parsed

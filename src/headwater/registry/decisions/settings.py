@@ -84,6 +84,12 @@ def validates_fields(rules: Rules, config: Mapping[str, Any]) -> bool:
     return rules.validate_fields if given is None else given is True
 
 
+def validates_new_schemas(rules: Rules, config: Mapping[str, Any]) -> bool:
+    """Whether defaults and names of Avro are looked at when a schema is registered."""
+    given = config.get("validateNewSchemas")
+    return rules.validate_new_schemas if given is None else given is True
+
+
 def config(state: State, rules: Rules, subject: str | None, *, default_to_global: bool) -> dict[str, Any]:
     """GET /config[/{subject}]."""
     key = settings_key(subject)

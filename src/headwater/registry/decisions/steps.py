@@ -40,6 +40,7 @@ class Rules:
     compatibility: str = "BACKWARD"
     mode_mutable: bool = True
     validate_fields: bool = False
+    validate_new_schemas: bool = True
     schema_bytes_max: int = 1_000_000  # of the text of one schema: it must fit into a record
     schema_search_default_limit: int = 1000
     schema_search_max_limit: int = 1000

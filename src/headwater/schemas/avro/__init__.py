@@ -13,11 +13,12 @@ from headwater.schemas.model import Incompatibility, ParsedSchema, SchemaError, 
 class AvroSchema(ParsedSchema):
     schema_type = SchemaType.AVRO
 
-    def __init__(self, root: AvroType, names: Mapping[str, Named], known: frozenset[str]) -> None:
+    def __init__(self, root: AvroType, names: Mapping[str, Named], known: frozenset[str], problem: str = "") -> None:
         self.root = root
         self.names = names  # every named type that it knows, those of its references included
         self.known = known  # names that come from references
         self._canonical = canonical_text(root, known)
+        self._problem = problem
 
     @property
     def canonical(self) -> str:
@@ -28,6 +29,10 @@ class AvroSchema(ParsedSchema):
 
     def formatted(self, wanted: str) -> str:
         return canonical_text(self.root) if wanted == "resolved" else super().formatted(wanted)
+
+    @property
+    def problem(self) -> str:
+        return self._problem
 
     @property
     def name(self) -> str | None:
@@ -48,13 +53,14 @@ class AvroSchema(ParsedSchema):
         return differences(self.root, writer.root, sides)
 
 
-def parse_avro(text: str, references: Mapping[str, ParsedSchema | str]) -> AvroSchema:
+def parse_avro(text: str, references: Mapping[str, ParsedSchema | str], *, stored: bool = False) -> AvroSchema:
     """Parse a schema; its references, in the order given, define names before it does."""
     names: dict[str, Named] = {}
+    faults: list[str] | None = [] if stored else None
     for reference_name, reference in references.items():
         if isinstance(reference, str):
             try:
-                parse_type(reference, names)
+                parse_type(reference, names, [] if stored else None)
             except SchemaError as error:
                 raise SchemaError(f"in the reference {reference_name!r}: {error}") from error
         elif isinstance(reference, AvroSchema):
@@ -63,5 +69,5 @@ def parse_avro(text: str, references: Mapping[str, ParsedSchema | str]) -> AvroS
         else:
             raise SchemaError(f"the reference {reference_name!r} is not an Avro schema but {reference.schema_type}")
     known = frozenset(names)
-    root = parse_type(text, names)
-    return AvroSchema(root, names, known)
+    root = parse_type(text, names, faults)
+    return AvroSchema(root, names, known, faults[0] if faults else "")

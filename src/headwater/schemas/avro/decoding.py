@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from headwater.schemas.avro.compatibility import PROMOTIONS, differences
-from headwater.schemas.avro.encoding import write_default
+from headwater.schemas.avro.encoding import encoded_default
 from headwater.schemas.avro.logical import from_stored
 from headwater.schemas.avro.types import Array, AvroType, Enum, Field, Fixed, Map, Named, Record, Union
 from headwater.schemas.model import DataError, SchemaError, Sides
@@ -188,9 +188,7 @@ class _Compiler:
 
     def _default(self, field: Field) -> Callable[[], Any]:
         """Read from its own encoding each time, so that nobody shares a list."""
-        encoded = bytearray()
-        write_default(field.type, field.default, encoded)
-        data = bytes(encoded)
+        data = encoded_default(field)
         read = self.reader(field.type, field.type)
         return lambda: read(data, 0)[0]
 

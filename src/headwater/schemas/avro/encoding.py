@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from headwater.schemas.avro.defaults import default_problem
 from headwater.schemas.avro.logical import to_stored
-from headwater.schemas.avro.types import Array, AvroType, Enum, Fixed, Map, Named, Record, Union
-from headwater.schemas.model import DataError
+from headwater.schemas.avro.types import Array, AvroType, Enum, Field, Fixed, Map, Named, Record, Union
+from headwater.schemas.model import DataError, SchemaError
 
 Write = Callable[[bytearray, Any], None]
 
@@ -76,16 +76,16 @@ class _Compiler:
         known = self._named.get(record.name)
         if known is not None:
             return known
-        fields: list[tuple[str, Write, bool, Any]] = []
+        fields: list[tuple[str, Write, bytes | None]] = []  # the last is the default
 
         def write(out: bytearray, value: Any) -> None:
             if not isinstance(value, Mapping):
                 raise DataError(f"{_shown(value)} is not a mapping with the fields of {record.name}")
-            for name, write_field, has_default, default in fields:
+            for name, write_field, default in fields:
                 try:
                     if name in value:
                         write_field(out, value[name])
-                    elif has_default:
+                    elif default is not None:
                         out += default
                     else:
                         raise DataError("the field is missing, and has no default")
@@ -95,12 +95,10 @@ class _Compiler:
         self._named[record.name] = write
         for each in record.fields:
             write_field = self.writer(each.type)
-            fields.append((each.name, write_field, each.has_default, b""))
+            fields.append((each.name, write_field, None))
         for index, each in enumerate(record.fields):
-            if each.has_default:
-                default = bytearray()
-                write_default(each.type, each.default, default)
-                fields[index] = (*fields[index][:3], bytes(default))
+            if each.has_default and default_problem(each.type, each.default) is None:
+                fields[index] = (*fields[index][:2], encoded_default(each))
         return write
 
     def _array(self, array: Array) -> Write:
@@ -313,6 +311,16 @@ _PRIMITIVES: Final[dict[str, Write]] = {
     "bytes": _bytes,
     "string": _string,
 }
+
+
+def encoded_default(field: Field) -> bytes:
+    """Raises SchemaError if it does not fit: who registered the schema may not have looked."""
+    problem = default_problem(field.type, field.default)
+    if problem is not None:
+        raise SchemaError(f"the default of the field {_shown(field.name)} does not fit its type: {problem}")
+    encoded = bytearray()
+    write_default(field.type, field.default, encoded)
+    return bytes(encoded)
 
 
 def write_default(avro_type: AvroType, value: Any, out: bytearray) -> None:

@@ -40,14 +40,24 @@ _FIELD_RESERVED: Final = {"name", "type", "doc", "default", "order", "aliases"}
 _FIXED_SIZE_MAX: Final = 2**31 - 1
 
 
-def parse_type(text: str, names: dict[str, Named]) -> AvroType:
-    """Parse one schema; the names that it defines are added to `names`."""
-    return _Parser(names).parse(parse_json(text), "", "")
+def parse_type(text: str, names: dict[str, Named], faults: list[str] | None = None) -> AvroType:
+    """Parse one schema; the names that it defines are added to `names`. Where `faults` is a list, what can be read all
+    the same is added to it and not raised: a default that does not fit its type, a name with other characters.
+    """
+    return _Parser(names, faults).parse(parse_json(text), "", "")
 
 
 class _Parser:
-    def __init__(self, names: dict[str, Named]) -> None:
+    def __init__(self, names: dict[str, Named], faults: list[str] | None) -> None:
         self._names = names
+        self._faults = faults
+
+    def _fault(self, path: str, why: str) -> None:
+        problem = _error(path, why)
+        if self._faults is None:
+            raise problem
+        if not self._faults:  # the first is enough to tell
+            self._faults.append(str(problem))
 
     def parse(self, node: Any, namespace: str, path: str) -> AvroType:
         if isinstance(node, str):
@@ -105,7 +115,7 @@ class _Parser:
         return Union("union", {}, tuple(branches))
 
     def _named(self, node: dict[str, Any], kind: str, namespace: str, path: str) -> Named:
-        name = _full_name(node, namespace, path)
+        name = self._full_name(node, namespace, path)
         if name in self._names:
             raise _error(path, f"{_shown(name)} is defined twice")
         own_namespace = name.rpartition(".")[0]
@@ -116,7 +126,7 @@ class _Parser:
             self._names[name] = fixed = Fixed("fixed", properties, name, aliases, doc, _size(node, path))
             return fixed
         if kind == "enum":
-            self._names[name] = enum = Enum("enum", properties, name, aliases, doc, *_symbols(node, path))
+            self._names[name] = enum = Enum("enum", properties, name, aliases, doc, *self._symbols(node, path))
             return enum
         record = Record("record", properties, name, aliases, doc, is_error=kind == "error")
         self._names[name] = record
@@ -140,7 +150,7 @@ class _Parser:
         if not isinstance(node, dict):
             raise _error(path, f"a field is an object, not {_shown(node)}")
         name = _needed(node, "name", path)
-        _check_name(name, path)
+        self._check_name(name, path)
         field_type = self.parse(_needed(node, "type", path), namespace, f"{path}/type")
         order = node.get("order", "ascending")
         if not isinstance(order, str) or order.lower() not in ("ascending", "descending", "ignore"):
@@ -149,7 +159,7 @@ class _Parser:
         if default is not NO_DEFAULT:
             problem = default_problem(field_type, default)
             if problem is not None:
-                raise _error(
+                self._fault(
                     f"{path}/default", f"the default of the field {_shown(name)} does not fit its type: {problem}"
                 )
         aliases = node.get("aliases", [])
@@ -157,6 +167,43 @@ class _Parser:
             raise _error(path, f'"aliases" is a list of names, not {_shown(aliases)}')
         properties = {key: value for key, value in node.items() if key not in _FIELD_RESERVED}
         return Field(name, field_type, default, tuple(dict.fromkeys(aliases)), order.lower(), _doc(node), properties)
+
+    def _check_name(self, name: Any, path: str) -> None:
+        if not isinstance(name, str) or not name:
+            raise _error(path, f"{_shown(name)} is not a name")
+        if not _NAME.fullmatch(name):
+            self._fault(path, f"{_shown(name)} is not a name: letters, digits and _, not beginning with a digit")
+
+    def _full_name(self, node: Mapping[str, Any], namespace: str, path: str) -> str:
+        name = _needed(node, "name", path)
+        if not isinstance(name, str):
+            raise _error(path, f"{_shown(name)} is not a name")
+        if "." not in name:
+            own = node.get("namespace", namespace)
+            if own is not None and not isinstance(own, str):
+                raise _error(path, f'"namespace" is text, not {_shown(own)}')
+            name = f"{own}.{name}" if own else name
+        if name.startswith("."):
+            name = name[1:]
+        for part in name.split("."):
+            self._check_name(part, path)
+        if name in PRIMITIVES:
+            raise _error(path, f"{_shown(name)} is the name of one of Avro's own types")
+        return name
+
+    def _symbols(self, node: Mapping[str, Any], path: str) -> tuple[tuple[str, ...], str | None, frozenset[str]]:
+        symbols = _needed(node, "symbols", path)
+        if not isinstance(symbols, list):
+            raise _error(path, f'"symbols" is a list, not {_shown(symbols)}')
+        for symbol in symbols:
+            self._check_name(symbol, path)
+        symbol_set = frozenset(symbols)
+        if len(symbol_set) < len(symbols):
+            raise _error(path, "a symbol is in the enum twice")
+        default = node.get("default")
+        if default is not None and (not isinstance(default, str) or default not in symbol_set):
+            raise _error(path, f"the default {_shown(default)} is not a symbol of the enum")
+        return tuple(symbols), default, symbol_set
 
 
 def _error(path: str, why: str) -> SchemaError:
@@ -184,29 +231,6 @@ def _doc(node: Mapping[str, Any]) -> str | None:
     return doc if isinstance(doc, str) else None
 
 
-def _check_name(name: Any, path: str) -> None:
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise _error(path, f"{_shown(name)} is not a name: letters, digits and _, not beginning with a digit")
-
-
-def _full_name(node: Mapping[str, Any], namespace: str, path: str) -> str:
-    name = _needed(node, "name", path)
-    if not isinstance(name, str):
-        raise _error(path, f"{_shown(name)} is not a name")
-    if "." not in name:
-        own = node.get("namespace", namespace)
-        if own is not None and not isinstance(own, str):
-            raise _error(path, f'"namespace" is text, not {_shown(own)}')
-        name = f"{own}.{name}" if own else name
-    if name.startswith("."):
-        name = name[1:]
-    for part in name.split("."):
-        _check_name(part, path)
-    if name in PRIMITIVES:
-        raise _error(path, f"{_shown(name)} is the name of one of Avro's own types")
-    return name
-
-
 def _aliases(node: Mapping[str, Any], namespace: str, path: str) -> tuple[str, ...]:
     aliases = node.get("aliases", [])
     if not isinstance(aliases, list) or not all(isinstance(alias, str) for alias in aliases):
@@ -219,18 +243,3 @@ def _size(node: Mapping[str, Any], path: str) -> int:
     if type(size) is not int or not 0 <= size <= _FIXED_SIZE_MAX:
         raise _error(path, f'"size" is a whole number from 0 to {_FIXED_SIZE_MAX}, not {_shown(size)}')
     return size
-
-
-def _symbols(node: Mapping[str, Any], path: str) -> tuple[tuple[str, ...], str | None, frozenset[str]]:
-    symbols = _needed(node, "symbols", path)
-    if not isinstance(symbols, list):
-        raise _error(path, f'"symbols" is a list, not {_shown(symbols)}')
-    for symbol in symbols:
-        _check_name(symbol, path)
-    symbol_set = frozenset(symbols)
-    if len(symbol_set) < len(symbols):
-        raise _error(path, "a symbol is in the enum twice")
-    default = node.get("default")
-    if default is not None and (not isinstance(default, str) or default not in symbol_set):
-        raise _error(path, f"the default {_shown(default)} is not a symbol of the enum")
-    return tuple(symbols), default, symbol_set

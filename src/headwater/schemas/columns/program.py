@@ -15,7 +15,7 @@ from enum import IntEnum
 from typing import Final
 
 from headwater.schemas.avro.compatibility import PROMOTIONS, differences
-from headwater.schemas.avro.encoding import write_default
+from headwater.schemas.avro.encoding import encoded_default
 from headwater.schemas.avro.types import Array, AvroType, Enum, Field, Fixed, Map, Record, Union, logical_type
 from headwater.schemas.model import SchemaError, Sides
 
@@ -236,8 +236,7 @@ class _Compiler:
         return place
 
     def _default(self, missing: Field, column: Column) -> int:
-        encoded = bytearray()
-        write_default(missing.type, missing.default, encoded)
+        encoded = encoded_default(missing)
         start = len(self.defaults)
         self.defaults += encoded
         place = self._emit(Op.DEFAULT, 0, start, len(encoded))

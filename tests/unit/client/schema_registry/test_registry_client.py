@@ -171,3 +171,9 @@ def test_a_client_needs_an_address() -> None:
     for settings in ({}, {"url": "ftp://x"}, {"url": "http://x", "nonsense": 1}):
         with pytest.raises(UserError):
             SchemaRegistryClient(settings)
+
+
+def test_a_record_is_read_though_its_schema_has_a_default_that_does_not_fit() -> None:
+    text = '{"type": "record", "name": "R", "fields": [{"name": "a", "type": "int", "default": "none"}]}'
+    reader = AvroDeserializer(client(Answers(schemas={"schema": text})))
+    assert reader.deserialize("topic", b"\x00\x00\x00\x00\x01\x02") == {"a": 1}
