@@ -7,8 +7,12 @@ from typing import Any
 
 import pytest
 
+from headwater.sql.formats.internal import ROWS
+from headwater.sql.functions import scope
 from headwater.sql.functions.python_functions import EVERYTHING
+from headwater.sql.language import tree
 from headwater.sql.plan.session import PersistentQuery, Session
+from headwater.sql.server import push
 from headwater.streams.engine.columns import Chunk, OutputColumns
 from headwater.streams.engine.task import Task
 from headwater.streams.model.record import InputRecord, OutputRecord
@@ -138,7 +142,7 @@ def test_runs_of_aggregations_and_joins_give_what_records_one_by_one_give(poison
         records, others = _records(chance, poison), _records(chance, poison)
         task = _task(query)
         found = _by_runs(task, records, others)
-        assert found == _by_nodes(query, records, others), f"seed {seed}: {query.sink.text}"
+        assert found == _by_nodes(query, records, others), f"seed {seed}: {query.statement}"
         in_lane += task._lane is not None
         count += len(found)
     assert count > 100
@@ -271,6 +275,149 @@ def test_functions_on_columns_behind_a_join_give_in_runs_what_they_give_one_by_o
         assert sorted(told) == sorted(_told(query)), f"seed {seed}: {items} {where}"
         count += len(found)
     assert count > 20
+
+
+def _tasks(query: PersistentQuery) -> list[Task]:
+    settings = query.app.settings(partition_count=lambda _: 1)
+    return [Task(plan, 0, settings, MemoryState()) for plan in query.app.topology().sub_topologies()]
+
+
+def _through(tasks: Sequence[Task], records: list[Raw]) -> list[Any]:
+    """What the last task writes to the sink: each takes what those before it have written, in runs."""
+    topics: dict[str, list[Raw]] = {"s": records}
+    for task in tasks:
+        for topic in topics.keys() & {name for name, _ in task.group.queues}:
+            times, keys, values = ([each[place] for each in topics[topic]] for place in range(3))
+            task.add_columns(Chunk(topic, 0, list(range(len(times))), times, keys, values))  # type: ignore[arg-type]
+        while task.process_next(100):
+            pass
+        output = task.collect()
+        if task is tasks[0]:
+            assert task._lane is not None, "the query has no lane"
+            assert not output.records, "records went through the nodes"
+        for piece in (*output.records, *output.columns):
+            for each in [piece] if isinstance(piece, OutputRecord) else piece.records():
+                topics.setdefault(each.topic, []).append((each.timestamp, each.key, each.value))
+    return [(key, value, time) for time, key, value in topics.get("T", [])]
+
+
+def _grouped(chance: random.Random) -> PersistentQuery:
+    make = _ColumnExpressions(chance)
+    keys = chance.choice((["ID"], ["INVERSE(I)"], ["SHORTER(S, J)", "ID"], ["INVERSE(I) % 3", "J"]))
+    items = ", ".join(each if each == "ID" else f"{each} AS K{at}" for at, each in enumerate(keys))
+    several = "WITH (key_format='JSON')" if len(keys) > 1 else ""
+    arguments = [f"COLLECT_LIST(INVERSE({make._make.whole(1)[0]}))", f"SUM(I + KNOWN({make._make.real(1)[0]}))"]
+    having = chance.choice(("", "HAVING COUNT(*) > 1"))
+    return _column_query(
+        f"CREATE TABLE t {several} AS SELECT {items}, {arguments[0]} AS A, {arguments[1]} AS B, MAX(I) AS C FROM s "
+        f"{chance.choice(_WINDOWS)} {chance.choice(('', 'WHERE ' + make.condition()))} GROUP BY {', '.join(keys)} {having};"
+    )
+
+
+def test_functions_on_columns_in_groups_and_aggregates_give_in_runs_what_they_give_one_by_one() -> None:
+    count = failed = 0
+    for seed in range(12):
+        chance = random.Random(f"grouped columns {seed}")
+        query = _grouped(chance)
+        records = _records(chance, poison=False)
+        tasks = _tasks(query)
+        found = _through(tasks, records)
+        told = _told(query)
+        assert "by_column" in tasks[0]._lane.compiled.text, "nothing runs by column"  # type: ignore[union-attr]
+        assert found == _by_nodes(query, records), f"seed {seed}: {query.statement}"
+        assert sorted(told) == sorted(_told(query)), f"seed {seed}: {query.statement}"
+        count += len(found)
+        failed += len(told)
+    assert count > 50
+    assert failed > 10
+
+
+_SIZED = """CREATE FUNCTION sized AS $$
+import pyarrow as pa
+from typing import Annotated
+def sized(x: Annotated[pa.Array, "BIGINT"]) -> Annotated[pa.Array, "BIGINT"]:
+    return pa.array([len(x)] * len(x))
+$$;"""  # it tells how many rows a call had: each result should hang on its own row alone
+
+
+@pytest.mark.parametrize(
+    ("select", "expected"),
+    [
+        ("SELECT ID, MAX(SIZED(I)) AS X FROM s GROUP BY ID", {"X": 9}),
+        ("SELECT ID, MAX(SIZED(I)) AS X FROM s WINDOW TUMBLING (SIZE 1 HOUR) WHERE I > 3 GROUP BY ID", {"X": 5}),
+        ("SELECT SIZED(I) AS K, COUNT(*) AS X, AS_VALUE(SIZED(I)) AS V FROM s GROUP BY SIZED(I)", {"X": 9, "V": 9}),
+        ("SELECT SIZED(I) AS K, COUNT(*) AS X, MAX(SIZED(J)) AS V FROM s GROUP BY SIZED(I)", {"X": 9, "V": 8}),
+    ],
+)
+def test_a_function_on_columns_is_called_once_for_a_run(select: str, expected: dict[str, int]) -> None:
+    query = _column_query(f"{_SIZED}CREATE TABLE t AS {select};")
+    rows = [(at, b"\0\0\0\1", b'{"I": %d, "J": %s}' % (at, b"1" if at else b"null")) for at in range(9)]
+    found = _through(_tasks(query), rows)
+    assert json.loads(found[-1][1]) == expected
+
+
+def test_stores_and_topics_are_called_as_without_functions_on_columns() -> None:
+    """Queries that were there before such functions ran by column keep their state."""
+    for call, key in (("SUM({}(I))", "ID"), ("SUM({}(I))", "{}(J)"), ("COUNT(*)", "{}(J)")):
+        names = []
+        for function in ("INVERSE", "ABS"):
+            grouped, aggregate = key.format(function), call.format(function)
+            query = _column_query(
+                f"CREATE TABLE t AS SELECT {grouped} AS K, {aggregate} AS X FROM s GROUP BY {grouped};"
+            )
+            plans = list(query.app.topology().sub_topologies())
+            names.append(
+                [(sorted(store.name for store in plan.stores), sorted(map(str, plan.source_topics))) for plan in plans]
+            )
+        assert names[0] == names[1]
+
+
+def test_rows_that_an_earlier_version_left_in_a_repartition_topic_are_grouped() -> None:
+    query = _column_query("CREATE TABLE t AS SELECT INVERSE(J) AS K, SUM(INVERSE(I)) AS X FROM s GROUP BY INVERSE(J);")
+    first, second = _tasks(query)
+    topic = next(name for name, _ in second.group.queues)
+    first.add_columns(Chunk("s", 0, [0], [7], [b"\0\0\0\1"], [b'{"I": 10, "J": 5}']))  # type: ignore[arg-type]
+    while first.process_next(100):
+        pass
+    (written,) = [each for piece in first.collect().columns for each in piece.records() if each.topic == topic]
+    row = ROWS.deserialize(written.value)
+    assert row[-2:] == [200, 100]
+    old = ROWS.serialize(row[:-2])
+    second.add_columns(Chunk(topic, 0, [0, 1], [7, 8], [written.key] * 2, [old, written.value]))  # type: ignore[arg-type]
+    while second.process_next(100):
+        pass
+    values = [each.value for piece in second.collect().columns for each in piece.records() if each.topic == "T"]
+    assert [json.loads(each) for each in values] == [{"X": 100}, {"X": 200}]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT SIZED(I) AS X FROM s EMIT CHANGES", [9] * 9),
+        ("SELECT SIZED(I) AS X FROM s WHERE SIZED(J) = 9 AND I > 3 EMIT CHANGES", [5] * 5),
+        ("SELECT SIZED(I) AS X, ROWTIME FROM s WHERE I > 3 PARTITION BY I EMIT CHANGES", [5] * 5),
+        ("SELECT SIZED(MAX(I)) AS X FROM s GROUP BY ID HAVING MAX(I) > 6 EMIT CHANGES", [2] * 2),
+        ("SELECT SIZED(EXPLODE(ARRAY[I, J])) AS X FROM s WHERE I > 3 EMIT CHANGES", [10] * 10),
+    ],
+)
+def test_push_queries_call_a_function_on_columns_once_for_all_rows_that_came_together(
+    text: str, expected: list[int]
+) -> None:
+    session = Session(functions_allowed=EVERYTHING)
+    session.run(f"{_SIZED}CREATE STREAM s (ID INT KEY, I INT, J INT) WITH (kafka_topic='s', value_format='JSON');")
+    (statement,) = session.parse(f"{text};")
+    assert isinstance(statement, tree.Select)
+    with scope.using(session.catalog.functions, {}):
+        planned = push.plan(statement.query, session.catalog, "nowhere:1", {})
+    driver = planned.app.test()
+    for life in range(2):
+        driver.feed(
+            InputRecord("s", 0, life * 9 + at, at, b"\0\0\0\1", b'{"I": %d, "J": 1}' % at, ()) for at in range(9)
+        )
+        found = planned.finished()
+        if life == 0:
+            assert [row[0] for row in found] == expected
+        assert planned.finished() == []
 
 
 def test_a_query_that_asks_for_a_pseudo_column_has_its_value() -> None:

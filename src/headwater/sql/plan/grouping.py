@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from headwater.sql.expressions.compiled import Evaluate
+from headwater.sql.expressions.compiled import Compiled, Evaluate
 from headwater.sql.formats.internal import ROWS
 from headwater.sql.formats.library import format_named
 from headwater.sql.formats.port import Field
@@ -23,10 +23,12 @@ from headwater.sql.language.tree import SourceKind
 from headwater.sql.language.types import Base, Type
 from headwater.sql.plan import windowed
 from headwater.sql.plan.catalog import RowFormat, SourceWindow
-from headwater.sql.plan.relations import Errors, KeyColumn, Relation, RowColumn, guarded
+from headwater.sql.plan.relations import Errors, KeyColumn, Relation, RowColumn, appending, guarded, takes_columns
 from headwater.sql.plan.rewriting import columns, parts, replaced
 from headwater.sql.plan.sources import WINDOW_BOUNDS
 from headwater.streams.dsl.materialized import Materialized
+from headwater.streams.engine.stream_map_values import StreamMapValues
+from headwater.streams.plan.graph import ProcessorGraphNode
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ class _Call:
 
     call: tree.Call
     aggregate: Aggregate
-    arguments: tuple[Evaluate, ...]
+    arguments: tuple[Compiled, ...]
 
 
 def is_aggregate(call: tree.Call) -> bool:
@@ -63,7 +65,7 @@ def group(
         raise SqlError("GROUP BY needs at least one expression.", position=query.position)
     having = [query.having] if query.having else []
     grouping = _grouping(query, relation)
-    calls = _calls([*items, *having], relation, errors)
+    calls = _calls([*items, *having], relation)
     _check_plain([*items, *having], grouping)
     if relation.kind is SourceKind.TABLE:
         for each in calls:
@@ -89,7 +91,7 @@ class _Grouping:
     name: str
     type: Type
     expression: tree.Expression
-    evaluate: Evaluate
+    compiled: Compiled
 
 
 def _grouping(query: tree.Query, relation: Relation) -> list[_Grouping]:
@@ -110,21 +112,21 @@ def _grouping(query: tree.Query, relation: Relation) -> list[_Grouping]:
         else:
             name = aliases.get(expression) or f"KSQL_COL_{unnamed}"
             unnamed += 1
-        found.append(_Grouping(name, compiled.type, expression, compiled.evaluate))
+        found.append(_Grouping(name, compiled.type, expression, compiled))
     return found
 
 
-def _calls(expressions: Sequence[tree.Expression], relation: Relation, errors: Errors) -> list[_Call]:
+def _calls(expressions: Sequence[tree.Expression], relation: Relation) -> list[_Call]:
     """Each different aggregate once, in the order in which they stand."""
     found: dict[tree.Call, _Call] = {}
     for expression in expressions:
         for each in parts(expression):
             if isinstance(each, tree.Call) and is_aggregate(each) and each not in found:
-                found[each] = _call(each, relation, errors)
+                found[each] = _call(each, relation)
     return list(found.values())
 
 
-def _call(call: tree.Call, relation: Relation, errors: Errors) -> _Call:
+def _call(call: tree.Call, relation: Relation) -> _Call:
     for inner in call.arguments:
         if has_aggregates(inner):
             raise SqlError(f"Aggregate functions can not be nested: {call.function}", position=inner.position)
@@ -138,8 +140,7 @@ def _call(call: tree.Call, relation: Relation, errors: Errors) -> _Call:
         constants.insert(0, last.value)
     compiled = [relation.compiler().compile(each) for each in arguments]
     aggregate = function.resolve([each.type for each in compiled], constants, call.position)
-    evaluates = tuple(guarded(each.evaluate, call.function, errors) for each in compiled)
-    return _Call(call, aggregate, evaluates)
+    return _Call(call, aggregate, tuple(compiled))
 
 
 def _check_plain(expressions: Sequence[tree.Expression], grouping: Sequence[_Grouping]) -> None:
@@ -180,7 +181,14 @@ def _aggregated(
     errors: Errors,
 ) -> Any:
     """The table of states."""
-    key_of = _key_of(grouping, errors)
+    keys = [("GROUP BY", each.compiled) for each in grouping]
+    given = [(each.call.function, argument) for each in calls for argument in each.arguments]
+    is_stream, is_key = relation.kind is SourceKind.STREAM, _is_key(relation, grouping)
+    grouped_by = _Ahead(keys, len(relation.row), errors, runs=is_stream and not is_key)
+    taken = _Ahead(given, len(relation.row) + len(grouped_by.columns), errors, runs=is_stream)
+    key_of = _key_of(grouped_by.evaluates)
+    left = iter(taken.evaluates)
+    arguments = [[next(left) for _ in each.arguments] for each in calls]
     initial = [each.aggregate.initial for each in calls]
 
     def initialize() -> list[Any]:
@@ -188,9 +196,9 @@ def _aggregated(
 
     def changed(row: list[Any], state: list[Any], changes: Sequence[Callable[..., Any]]) -> list[Any]:
         result = []
-        for each, call, change in zip(state, calls, changes, strict=True):
+        for each, call, needs, change in zip(state, calls, arguments, changes, strict=True):
             try:
-                result.append(change(each, *[argument(row) for argument in call.arguments]))
+                result.append(change(each, *[argument(row) for argument in needs]))
             except Exception as error:  # noqa: BLE001  one aggregate that fails keeps its state, the others go on
                 errors.note(call.call.function, error)
                 result.append(each)
@@ -214,12 +222,13 @@ def _aggregated(
             hint="Group the source before its windows.",
             position=query.position,
         )
-    if _is_key(relation, grouping):
-        grouped = relation.node.group_by_key(key=serde, value=ROWS)
+    if is_key:
+        grouped = taken.before(relation.node, "AGGREGATE-COLUMNS").group_by_key(key=serde, value=ROWS)
     else:
-        grouped = relation.node.filter(lambda row: row is not None and key_of(row) is not None).group_by(
-            lambda _, row: key_of(row), key=serde, value=ROWS
-        )
+        node = grouped_by.before(relation.node, "GROUP-BY-COLUMNS")
+        node = node.filter(lambda row: row is not None and key_of(row) is not None)
+        node = taken.before(node, "AGGREGATE-COLUMNS")
+        grouped = node.group_by(lambda _, row: key_of(row), key=serde, value=ROWS)
 
     def add(_: Any, row: list[Any], state: list[Any]) -> list[Any]:
         return changed(row, state, adds)
@@ -232,9 +241,43 @@ def _aggregated(
     return grouped.aggregate(initialize, add, store=Materialized(key=serde, value=ROWS))
 
 
-def _key_of(grouping: Sequence[_Grouping], errors: Errors) -> Callable[[list[Any] | None], list[Any] | None]:
+class _Ahead:
+    """Expressions of which some call functions that take whole columns: these are worked out in a step of their own,
+    for all rows of a run at once, and stand behind the columns of the row from then on.
+
+    The step takes no number in the topology, so the nodes behind it, and so their stores and topics, are called as they
+    were before there was one. A row that an earlier version left in a topic on the way has no such columns: it is worked out where it is needed.
+    """
+
+    def __init__(self, given: Sequence[tuple[str, Compiled]], width: int, errors: Errors, *, runs: bool) -> None:
+        """`width`: of the row before the step. `runs`: there may be such a step."""
+        self._errors = errors
+        self.columns: list[tuple[str, Compiled]] = []
+        self.evaluates: list[Evaluate] = []
+        for what, compiled in given:
+            evaluate = guarded(compiled.evaluate, what, errors)
+            if runs and takes_columns(compiled):
+                evaluate = _at(width + len(self.columns), evaluate)
+                self.columns.append((what, compiled))
+            self.evaluates.append(evaluate)
+
+    def before(self, node: Any, name: str) -> Any:
+        """The stream with the step behind it, if there is one."""
+        if not self.columns:
+            return node
+        append = appending(self.columns, self._errors)
+        step = ProcessorGraphNode(name, lambda: StreamMapValues(append))
+        step.value_changing = True
+        node.graph.add(node.node, step)
+        return node.after(step, value=ROWS)
+
+
+def _at(place: int, otherwise: Evaluate) -> Evaluate:
+    return lambda row: row[place] if place < len(row) else otherwise(row)
+
+
+def _key_of(evaluates: Sequence[Evaluate]) -> Callable[[list[Any] | None], list[Any] | None]:
     """The group of a row; None if one of its expressions is NULL: such rows belong to no group."""
-    evaluates = [guarded(each.evaluate, "GROUP BY", errors) for each in grouping]
 
     def key_of(row: list[Any] | None) -> list[Any] | None:
         if row is None:

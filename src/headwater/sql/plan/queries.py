@@ -19,7 +19,16 @@ from headwater.sql.language.types import Type
 from headwater.sql.plan import grouping, properties, reading, selecting
 from headwater.sql.plan.catalog import Catalog, Column, RowFormat, SourceInfo
 from headwater.sql.plan.joining import join
-from headwater.sql.plan.relations import Errors, KeyColumn, Relation, RowColumn, filtering, guarded, selection
+from headwater.sql.plan.relations import (
+    Errors,
+    KeyColumn,
+    Relation,
+    RowColumn,
+    RowFunction,
+    filtering,
+    guarded,
+    selection,
+)
 from headwater.sql.plan.rewriting import names_of, parts, replaced
 from headwater.sql.plan.selecting import Item
 from headwater.sql.plan.sources import RESERVED, check_formats, check_timestamp, check_topic, check_writable
@@ -29,12 +38,27 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class LastStep:
+    """WHERE, HAVING or SELECT of a query on its own, behind all else: for the rows of a run at once."""
+
+    function: RowFunction
+    filters: bool
+
+    def __call__(self, rows: list[Any]) -> list[Any]:
+        found = self.function.all(rows)
+        return [row for row, passes in zip(rows, found, strict=True) if passes] if self.filters else found
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
-    """What a query gives: a relation whose row is exactly the value columns, and the names of its columns."""
+    """What a query gives: a relation whose row is exactly the value columns, and the names of its columns. Of a query on
+    its own, the row becomes that by the last steps.
+    """
 
     relation: Relation
     key: tuple[Column, ...]
     value: tuple[Column, ...]
+    last: tuple[LastStep, ...] = ()
 
 
 class QueryBuilder:
@@ -61,6 +85,7 @@ class QueryBuilder:
         self._transient = transient
         self._throws = throws
         self._plain = False  # the query asks for no pseudo column
+        self._last: list[LastStep] = []
         self.together: list[frozenset[str]] = []  # topics that a join needs equally partitioned
 
     def build(self, query: tree.Query, what: str, with_: properties.With) -> Result:
@@ -70,7 +95,8 @@ class QueryBuilder:
         relation = self._source(query.source)
         key_format = with_.key(_default_key(relation, query))
         if query.where is not None:
-            relation = self._filtered(relation, query.where, "WHERE")
+            is_last = query.group_by is None and query.partition_by is None and not _table_functions(query)
+            relation = self._filtered(relation, query.where, "WHERE", is_last=is_last)
         relation = self._exploded(query, relation) if _table_functions(query) else relation
         if query.partition_by is not None:
             relation = self._partitioned(query, relation, key_format)
@@ -89,7 +115,7 @@ class QueryBuilder:
                 position=query.position,
             )
         if having is not None:
-            relation = self._filtered(relation, having, "HAVING")
+            relation = self._filtered(relation, having, "HAVING", is_last=True)
         return self._selected(relation, items, what, transient)
 
     # -- steps ---------------------------------------------------------------------------------------------------------
@@ -113,7 +139,8 @@ class QueryBuilder:
                 )
         return join(source, left, right, self._errors, self.together)
 
-    def _filtered(self, relation: Relation, condition: tree.Expression, what: str) -> Relation:
+    def _filtered(self, relation: Relation, condition: tree.Expression, what: str, *, is_last: bool) -> Relation:
+        """`is_last`: nothing but conditions and SELECT is behind it."""
         if grouping.has_aggregates(condition):
             raise SqlError(f"{what} cannot have aggregate functions.", hint="Use HAVING.", position=condition.position)
         compiled = relation.compiler().compile(condition)
@@ -122,7 +149,11 @@ class QueryBuilder:
                 f"Type error in {what} expression: Should evaluate to boolean but is {compiled.type} instead.",
                 position=condition.position,
             )
-        return relation.with_node(relation.node.filter(filtering(compiled, what, self._errors).of_records))
+        passes = filtering(compiled, what, self._errors)
+        if is_last and self._transient:
+            self._last.append(LastStep(passes, filters=True))
+            return relation
+        return relation.with_node(relation.node.filter(passes.of_records))
 
     def _exploded(self, query: tree.Query, relation: Relation) -> Relation:
         """Each table function of SELECT becomes a column; each row as many rows as the longest of them has items."""
@@ -231,11 +262,13 @@ class QueryBuilder:
                 )
             columns.append(Column(item.name, compiled.type))
             selected.append((item.name, compiled))
-        node = relation.node.map_values(selection(selected, self._errors).of_records, value=ROWS)
+        made = selection(selected, self._errors)
+        if transient:
+            return Result(relation, (), tuple(columns), (*self._last, LastStep(made, filters=False)))
+        node = relation.node.map_values(made.of_records, value=ROWS)
         role = Role.PRIMARY_KEY if relation.kind is SourceKind.TABLE else Role.KEY
         keys = tuple(
-            Column(item.name, column.type, role)
-            for item, column in zip(divided.key, () if transient else relation.key, strict=True)
+            Column(item.name, column.type, role) for item, column in zip(divided.key, relation.key, strict=True)
         )
         return Result(relation.with_node(node), keys, tuple(columns))
 

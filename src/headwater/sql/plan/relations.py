@@ -203,6 +203,26 @@ class RowFunction:
         return call
 
 
+def appending(columns: Sequence[tuple[str, Compiled]], errors: Errors) -> Callable[[Any, Any], Any]:
+    """For streams, as `RowFunction.of_records`: each row with these columns behind its own; a tombstone stays one."""
+    found = selection(columns, errors)
+
+    def longer(row: Any, new: Any) -> Any:
+        return None if new is None else [*row, *new]
+
+    def call(_key: Any, row: Any) -> Any:
+        return longer(row, found.by_row(row))
+
+    call.evaluate_all = lambda _keys, rows: list(map(longer, rows, found.all(rows)))  # type: ignore[attr-defined]
+    call.values_stay = True  # type: ignore[attr-defined]
+    return call
+
+
+def takes_columns(compiled: Compiled) -> bool:
+    """Whether it calls a function that takes the rows of a run at once."""
+    return generated.select_by_column([("", compiled.written)]) is not None
+
+
 def predicate(evaluate: Evaluate, what: str, errors: Errors) -> Callable[[Any], bool]:
     """Whether a row passes; one without a value, or for which the condition fails, does not."""
     test = guarded(evaluate, what, errors, False)

@@ -33,7 +33,9 @@ RESET = "auto.offset.reset"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A query on its own, compiled: its application appends rows to `rows`."""
+    """A query on its own, compiled: its application appends rows to `rows`, and `last` makes of them those of the result,
+    all that came together at once.
+    """
 
     id: str
     app: App
@@ -42,7 +44,16 @@ class Plan:
     tables: tuple[str, ...]
     together: tuple[frozenset[str], ...]  # topics that must have as many partitions as each other
     rows: list[list[Any]]
+    last: tuple[queries.LastStep, ...]
     limit: int | None
+
+    def finished(self) -> list[list[Any]]:
+        """The rows of the result that are there by now; they are forgotten here."""
+        found = list(self.rows)
+        self.rows.clear()
+        for step in self.last:
+            found = step(found)
+        return found
 
 
 def plan(query: tree.Query, catalog: Catalog, brokers: str, settings: Mapping[str, str]) -> Plan:
@@ -71,6 +82,7 @@ def plan(query: tree.Query, catalog: Catalog, brokers: str, settings: Mapping[st
         tuple(topics[SourceKind.TABLE]),
         tuple(builder.together),
         rows,
+        result.last,
         query.limit,
     )
 
@@ -159,9 +171,7 @@ class PushQuery:
                 for each in batch
             )
             driver.forget()
-            made = list(self._plan.rows)
-            self._plan.rows.clear()
-            return made
+            return self._plan.finished()
 
         first = bool(streams and tables)
         consumer.assign(tables if first else everything)
