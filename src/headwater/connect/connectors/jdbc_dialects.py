@@ -26,6 +26,7 @@ class Column(NamedTuple):
 
 class Dialect:
     placeholder: str
+    binds_as_is = False  # `cell_parameter` gives values that are neither arrays, maps nor structs as they are
     needs_columns = False  # `cell_parameter` depends on what `columns` has found
     quotation_mark = '"'
     errors: tuple[type[Exception], ...]
@@ -255,6 +256,7 @@ def _loader_in(zone: ZoneInfo) -> Any:
 
 class Postgresql(Dialect):
     placeholder = "%s"
+    binds_as_is = True
 
     def __init__(self, url: str, user: str | None, password: str | None, zone: str = "UTC") -> None:
         """`zone`: of columns without one."""

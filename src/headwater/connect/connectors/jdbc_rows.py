@@ -1,8 +1,11 @@
 """What a record is in a table: which one, its key, its other columns; and the statement that writes it. No connection
 here.
+
+Records of the same schemas have the same statement, and their values in the same places: `RowPlanner` works that out
+once for each such shape.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from headwater.connect.connectors.jdbc_dialects import Dialect
@@ -90,6 +93,95 @@ def statement_of(dialect: Dialect, mode: str, row: Row) -> Statement:
     changes = ", ".join(f"{dialect.quote_column(each)} = {dialect.placeholder}" for each in others)
     sql = f"UPDATE {dialect.quote(row.table)} SET {changes} WHERE {where}"
     return Statement(sql, values[len(keys) :] + values[: len(keys)])
+
+
+class Shape(NamedTuple):
+    """What records have in common. `row` is that of the first: its names and schemas count, its values do not."""
+
+    row: Row
+    sql: str
+
+
+class Plan(NamedTuple):
+    shape: Shape
+    values: list[Any]  # of the statement
+
+
+_SHAPES_MAX: Final = 100
+_Read = Callable[[SinkRecord], list[Any]]
+
+
+class RowPlanner:
+    """Of one task. Schemas are told apart by identity, as converters keep them: others are worked out anew."""
+
+    def __init__(self, dialect: Dialect, config: Mapping[str, Any]) -> None:
+        self._dialect, self._config = dialect, config
+        self._keys_in: str = config["pk.mode"]
+        self._known: dict[tuple[str, int, int], tuple[Shape, _Read, Any]] = {}
+
+    def plan(self, record: SinkRecord) -> Plan:
+        """Raises DataError for a record that cannot be a row."""
+        key = self._shape_key(record)
+        if key is None:
+            return self._plan(record)
+        found = self._known.get(key)
+        if found is None:
+            made = self._plan(record)
+            if len(self._known) >= _SHAPES_MAX:
+                self._known.clear()
+            kept = (record.key, record.value)  # as long as their schemas are there, no others have their identity
+            self._known[key] = made.shape, self._reader(made.shape.row, record), kept
+            return made
+        shape, read, _ = found
+        return Plan(shape, read(record))
+
+    def _plan(self, record: SinkRecord) -> Plan:
+        row = row_of(self._config, record)
+        statement = statement_of(self._dialect, self._config["insert.mode"], row)
+        return Plan(Shape(row, statement.sql), statement.values)
+
+    def _shape_key(self, record: SinkRecord) -> tuple[str, int, int] | None:
+        """None: this one is looked at by itself."""
+        if type(record.value) is not Struct or record.value_schema is None:
+            return None
+        if self._keys_in != "record_key":
+            return record.topic, id(record.value.schema), 0
+        if type(record.key) is not Struct or record.key_schema is None:
+            return None
+        return record.topic, id(record.value.schema), id(record.key.schema)
+
+    def _reader(self, row: Row, record: SinkRecord) -> _Read:
+        """The values of other records of the shape, in the order of the statement's placeholders."""
+        keys_in = self._keys_in
+        keys = [] if keys_in == "kafka" else _places(record.key if keys_in == "record_key" else record.value, row.keys)
+        others = _places(record.value, row.others or {})
+        cells = [(name, schema) for name, (schema, _) in row.cells.items()]
+        count, table = len(row.keys), row.table
+        rotated = self._config["insert.mode"] == "update"
+        bind = None if self._dialect.binds_as_is else self._dialect.cell_parameter
+
+        def read(record: SinkRecord) -> list[Any]:
+            if keys_in == "kafka":
+                values = [record.original_topic, record.original_partition, record.offset]
+            else:
+                values = _values(record.key if keys_in == "record_key" else record.value, keys)
+            values += _values(record.value, others)
+            if bind is not None:
+                values = [bind(table, *cell, value) for cell, value in zip(cells, values, strict=True)]
+            return values[count:] + values[:count] if rotated else values
+
+        return read
+
+
+def _places(struct: Struct, names: Mapping[str, Cell]) -> list[tuple[int, Any]]:
+    """Of fields, with their defaults."""
+    found = [field for name in names if (field := struct.schema.field(name)) is not None]
+    return [(field.position, field.schema.default) for field in found]
+
+
+def _values(struct: Struct, places: list[tuple[int, Any]]) -> list[Any]:
+    found = struct.values_without_defaults()
+    return [default if (value := found[at]) is None else value for at, default in places]
 
 
 def create_table(dialect: Dialect, row: Row) -> str:

@@ -10,7 +10,7 @@ is one whose value the database refuses, at once, and one that conflicts with ot
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final
 
 from headwater.base.config.validators import AtLeast, OneOf
 from headwater.base.ids import TopicPartition
@@ -18,7 +18,7 @@ from headwater.connect.api import SinkConnector, SinkTask
 from headwater.connect.config.definition import ConfigDef, ConfigValue
 from headwater.connect.config.keys import HIGH, MEDIUM, NonEmptyText, flag, listing, text, whole
 from headwater.connect.connectors.jdbc_progress import Progress
-from headwater.connect.connectors.jdbc_rows import Row, Statement, add_column, create_table, row_of, statement_of
+from headwater.connect.connectors.jdbc_rows import Plan, Row, RowPlanner, Shape, add_column, create_table
 from headwater.connect.connectors.jdbc_url import CONNECTION_KEYS, check_url, dialect_of, refuse
 from headwater.connect.data.record import SinkRecord
 from headwater.connect.errors import ConnectError, DataError, RetriableError
@@ -26,15 +26,11 @@ from headwater.connect.errors import ConnectError, DataError, RetriableError
 _REFUSED: Final = ("dialect.name", "table.types", "quote.sql.identifiers", "mssql.use.merge.holdlock")
 
 
-class _Plan(NamedTuple):
-    row: Row
-    statement: Statement
-
-
 class JdbcSinkTask(SinkTask):
     def start(self, props: Mapping[str, str]) -> None:
         config = self._config = JdbcSinkConnector.config_def.parse(props)
         self._dialect = dialect_of(config)
+        self._planner = RowPlanner(self._dialect, config)
         self._connection: Any = None
         self._known: dict[str, set[str]] = {}  # columns by table, as far as they were looked at
         self._failures = 0
@@ -90,33 +86,32 @@ class JdbcSinkTask(SinkTask):
             self._connection = self._dialect.connect()
         cursor = self._connection.cursor()
         plans = [self._plan(record) for record in records]
-        for plan in plans:  # before anything is written: on MariaDB, what makes a table commits
-            if isinstance(plan, _Plan):
-                self._make_room(cursor, plan.row)
+        shapes: dict[int, Shape] = {id(plan.shape): plan.shape for plan in plans if isinstance(plan, Plan)}
+        for shape in shapes.values():  # before anything is written: on MariaDB, what makes a table commits
+            self._make_room(cursor, shape.row)
         if self._dialect.needs_columns:  # which are known by now
             plans = [self._plan(record) for record in records]
         begins = self._begin(cursor, records)
-        statements: list[Statement] = []
+        written: list[Plan] = []
         for record, plan in zip(records, plans, strict=True):
-            if record.offset < begins.get(_place(record), 0):
+            if begins and record.offset < begins.get(_place(record), 0):
                 continue
             if isinstance(plan, DataError):
                 self.context.report(record, plan)
-            elif plan.row.others is None and plan.row.table not in self._known:
+            elif plan.shape.row.others is None and plan.shape.row.table not in self._known:
                 continue  # there is nothing to delete from
             elif by_one:
-                self._try(cursor, record, plan.statement)
+                self._try(cursor, record, plan)
             else:
-                statements.append(plan.statement)
-        for sql, same in groupby(statements, key=lambda each: each.sql):
+                written.append(plan)
+        for sql, same in groupby(written, key=lambda each: each.shape.sql):
             _execute(cursor, sql, [each.values for each in same])
         cursor.close()
         self._connection.commit()
 
-    def _plan(self, record: SinkRecord) -> "_Plan | DataError":
+    def _plan(self, record: SinkRecord) -> Plan | DataError:
         try:
-            row = row_of(self._config, record)
-            return _Plan(row, statement_of(self._dialect, self._config["insert.mode"], row))
+            return self._planner.plan(record)
         except DataError as error:
             return error
 
@@ -132,11 +127,11 @@ class JdbcSinkTask(SinkTask):
         self._progress.write(cursor, {place: end for place, end in ends.items() if end > done[place]})
         return done
 
-    def _try(self, cursor: Any, record: SinkRecord, statement: Statement) -> None:
+    def _try(self, cursor: Any, record: SinkRecord, plan: Plan) -> None:
         """One row; if the database refuses it, the transaction goes on without it."""
         cursor.execute("SAVEPOINT one_row", ())
         try:
-            cursor.execute(*statement)
+            cursor.execute(plan.shape.sql, plan.values)
         except (*self._dialect.misfits, *self._dialect.conflicts) as error:
             cursor.execute("ROLLBACK TO SAVEPOINT one_row", ())
             self.context.report(record, DataError(f"The database refused the row: {self._dialect.message(error)}"))
