@@ -36,7 +36,8 @@ from headwater.sql.language.types import Base
 from headwater.sql.plan import reading, windowed
 from headwater.sql.plan.catalog import RowFormat, SourceInfo
 from headwater.sql.plan.inference import register
-from headwater.sql.plan.session import TOPIC_PREFIX, Insertion, PersistentQuery, Session
+from headwater.sql.plan.insertion import Insertion
+from headwater.sql.plan.session import TOPIC_PREFIX, PersistentQuery, Session
 from headwater.streams.model.record import OutputRecord
 
 Sent = dict[str, Any]

@@ -23,7 +23,8 @@ from headwater.sql.language import tree
 from headwater.sql.language import types as t
 from headwater.sql.language.errors import SqlError
 from headwater.sql.language.parser import parse
-from headwater.sql.plan.session import Insertion, Session
+from headwater.sql.plan.insertion import Insertion
+from headwater.sql.plan.session import Session
 from headwater.sql.values import EvaluationError, java_double, java_time
 from unit.sql.expression_cases import LINES, parts_of
 

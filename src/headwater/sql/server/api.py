@@ -21,7 +21,7 @@ from headwater.sql.language import tree
 from headwater.sql.language.errors import SqlError
 from headwater.sql.language.parser import split
 from headwater.sql.plan.catalog import SourceInfo
-from headwater.sql.plan.session import check_insertable
+from headwater.sql.plan.insertion import check_insertable
 from headwater.sql.server import answers, inserting, rights, ws_query
 from headwater.sql.server.health import Health, cluster_status
 from headwater.sql.server.node import SqlNode, is_deletable

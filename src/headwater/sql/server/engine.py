@@ -17,7 +17,8 @@ from headwater.sql.functions.python_functions import Policy
 from headwater.sql.language import tree
 from headwater.sql.language.errors import SqlError
 from headwater.sql.language.tree import SourceKind
-from headwater.sql.plan.session import Insertion, PersistentQuery, Session
+from headwater.sql.plan.insertion import Insertion
+from headwater.sql.plan.session import PersistentQuery, Session
 from headwater.sql.plan.troubles import Listener
 from headwater.sql.server.command_log import Command
 from headwater.sql.server.config import bare

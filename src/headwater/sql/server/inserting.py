@@ -18,7 +18,7 @@ from headwater.sql.formats.json_rows import loaded, reading
 from headwater.sql.json_text import dump
 from headwater.sql.language.errors import SqlError
 from headwater.sql.plan.catalog import SourceInfo
-from headwater.sql.plan.session import check_key
+from headwater.sql.plan.insertion import check_key
 from headwater.sql.values import EvaluationError
 from headwater.web.cluster_login import LoginRefused
 from headwater.web.messages import HttpError, Request

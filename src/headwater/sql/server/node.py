@@ -22,7 +22,8 @@ from headwater.sql.language.tree import SourceKind
 from headwater.sql.plan import inference, reading
 from headwater.sql.plan import properties as clauses
 from headwater.sql.plan.catalog import SourceInfo
-from headwater.sql.plan.session import Insertion, PersistentQuery
+from headwater.sql.plan.insertion import Insertion
+from headwater.sql.plan.session import PersistentQuery
 from headwater.sql.plan.sources import is_internal
 from headwater.sql.server import answers, push, rights
 from headwater.sql.server.command_log import Command, CommandLog, create_topic

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from headwater.base.acls import Operation, ResourceType
 from headwater.sql.language import tree
-from headwater.sql.plan.session import KEY_FORMAT, VALUE_FORMAT, Insertion, PersistentQuery
+from headwater.sql.plan.insertion import Insertion
+from headwater.sql.plan.session import KEY_FORMAT, VALUE_FORMAT, PersistentQuery
 from headwater.web.callers import Caller, Need, cluster, topic
 from headwater.web.rights import require
 
