@@ -17,7 +17,7 @@ from headwater.sql.functions.collections import hashable
 from headwater.sql.functions.settings import limit_of
 from headwater.sql.language import types
 from headwater.sql.language.errors import Position, SqlError
-from headwater.sql.language.types import Base, DecimalType, Type
+from headwater.sql.language.types import ArrayType, Base, DecimalType, Type
 from headwater.sql.values import fit, int32, int64
 
 State = Any
@@ -121,6 +121,32 @@ def _sum(given: Sequence[Type], _constants: Sequence[Any]) -> Aggregate | None:
         lambda: wrap(zero) if given[0].base is not Base.DECIMAL else _zero(given[0]),
         lambda state, value: state if value is None else wrap(state + value),
         lambda state, value: state if value is None else wrap(state - value),
+        _same,
+        lambda one, other: wrap(one + other),
+    )
+
+
+@_aggregate(
+    "SUM_LIST",
+    "The sum of the items of arrays.",
+    *(f"(value ARRAY<{each}>) -> {each}" for each in ("INTEGER", "BIGINT", "DOUBLE")),
+)
+def _sum_list(given: Sequence[Type], _constants: Sequence[Any]) -> Aggregate | None:
+    if len(given) != 1 or not isinstance(given[0], ArrayType):
+        return None
+    item = given[0].item
+    if item.base not in (Base.INTEGER, Base.BIGINT, Base.DOUBLE):
+        return None
+    wrap = _wrap(item)
+
+    def sum_of(items: list[Any] | None) -> Any:
+        return wrap(sum(each for each in items or () if each is not None))
+
+    return Aggregate(
+        item,
+        lambda: 0.0 if item.base is Base.DOUBLE else 0,
+        lambda state, items: wrap(state + sum_of(items)),
+        lambda state, items: wrap(state - sum_of(items)),
         _same,
         lambda one, other: wrap(one + other),
     )
