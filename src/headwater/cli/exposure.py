@@ -106,7 +106,8 @@ def _of_broker(settings: Settings) -> Iterator[Finding]:
 
 def _of_metrics(name: str, config: BrokerConfig) -> Iterator[Finding]:
     address = config.string("metrics.listener")
-    if not address or "BASIC" in [each.upper() for each in config.list("metrics.authentication.method")]:
+    methods = {each.strip().upper() for each in config.list("metrics.authentication.method")}
+    if not address or methods & {"BASIC", "BEARER"}:
         return
     if not all(listener.is_loopback for listener in http_listeners([address], _METRICS_PORT)):
         hint = "Set metrics.authentication.method=BASIC and metrics.listener=https://..."

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from headwater.server.loop import Loop
     from headwater.server.node import Node
     from headwater.server.security.handshakes import Handshakes
-    from headwater.server.security.metrics_guard import MetricsGuard, Presented
+    from headwater.server.security.metrics_guard import MetricsGuard, Presented, PresentedToken
 
 _REQUEST_BYTES_MAX: Final = 8192
 _PATIENCE_MS: Final = 5000
@@ -108,6 +108,7 @@ class _Exchange:
         self._answer = answer
         self._forget = forget
         self._request = b""
+        self._bytes_max = _REQUEST_BYTES_MAX
         self._left = memoryview(b"")
         self._is_closed = False
         if isinstance(sock, socket.socket):
@@ -132,7 +133,7 @@ class _Exchange:
         while not self._is_closed and b"\r\n\r\n" not in self._request:
             count = self._socket.recv_into(buffer)
             self._request += buffer[:count]
-            if not count or len(self._request) > _REQUEST_BYTES_MAX:
+            if not count or len(self._request) > self._bytes_max:
                 self.close()
         if not self._is_closed:
             self._requested()
@@ -184,6 +185,7 @@ class _GuardedExchange(_Exchange):
         self._tls = guard.secured(sock)
         self._is_shaking = self._tls is not None
         super().__init__(loop, self._tls or sock, host, answer, forget)
+        self._bytes_max = guard.request_bytes_max
 
     def _on_events(self, events: int) -> None:
         if self._step is not None:
@@ -239,22 +241,22 @@ class _GuardedExchange(_Exchange):
         else:
             self._submit(guard.check(shown), lambda is_right, _problem: self._checked(shown, is_right))
 
-    def _checked(self, shown: "Presented", is_right: bool) -> None:
+    def _checked(self, shown: "Presented | PresentedToken", is_right: bool) -> None:
         if is_right:
             self._guard.remember(shown)
             self._welcome(shown)
         else:
             self._refuse(shown)
 
-    def _welcome(self, shown: "Presented") -> None:
+    def _welcome(self, shown: "Presented | PresentedToken") -> None:
         if self._guard.may_read(self.host, shown):
             super()._requested()
         else:
             self._reply(_http("403 Forbidden", "text/plain", "DESCRIBE on the cluster is needed\n"))
 
-    def _refuse(self, shown: "Presented | None") -> None:
+    def _refuse(self, shown: "Presented | PresentedToken | None") -> None:
         """Who showed nothing is asked at once; who showed something wrong waits."""
-        reply = _http("401 Unauthorized", "text/plain", "", 'WWW-Authenticate: Basic realm="headwater"\r\n')
+        reply = _http("401 Unauthorized", "text/plain", "", self._guard.challenges)
         if shown is None:
             self._reply(reply)
             return

@@ -305,7 +305,7 @@ class Node:
 
         listener = metrics_address(address)
         try:
-            guard = MetricsGuard(self.broker, listener)
+            guard = MetricsGuard(self.broker, listener, self.loop)
         except BadDynamicSettings as problem:  # they can be mended only while the broker runs
             logger.error(
                 "event=metrics-not-served listener=%s reason=%r note='until a restart'", listener, str(problem)

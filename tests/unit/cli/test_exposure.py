@@ -67,6 +67,13 @@ NO_AUTHORIZER = (WARN, "it rights")
             ),
             NOTHING,
         ),
+        (
+            broker(
+                "PLAINTEXT://localhost:1",
+                {"metrics.listener": "https://:9404", "metrics.authentication.method": "BEARER"},
+            ),
+            NOTHING,
+        ),
         # everybody does
         ({}, [(FAIL, "it PLAINTEXT"), NO_AUTHORIZER]),
         (broker("PLAINTEXT://:9092"), [(FAIL, "it PLAINTEXT"), NO_AUTHORIZER]),

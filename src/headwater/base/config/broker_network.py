@@ -51,7 +51,7 @@ DEFINITIONS: Final = (
     Definition("max.incremental.fetch.session.cache.slots", INT, 1000, "How many fetch sessions the broker remembers.", AtLeast(0)),
     Definition("max.request.partition.size.limit", INT, 2000, "How many partitions one DescribeTopicPartitions answer holds.", AtLeast(1)),
     Definition("metrics.listener", STRING, None, "Headwater's own: where metrics are served to other machines, as https://host:port; TLS by listener.name.metrics.ssl.* or ssl.*. metrics.port goes on beside it, for this machine."),
-    Definition("metrics.authentication.method", LIST, ["NONE"], "Headwater's own: how one logs in at metrics.listener: NONE, or BASIC with a user of the cluster, who needs DESCRIBE on the cluster where rights are checked."),
+    Definition("metrics.authentication.method", LIST, ["NONE"], "Headwater's own: how one logs in at metrics.listener: NONE, or BASIC (a user and a password of the cluster), BEARER (a token, by sasl.oauthbearer.* or listener.name.metrics.sasl.oauthbearer.*), or both; the user needs DESCRIBE on the cluster where rights are checked."),
     Definition("metrics.port", INT, -1, "Headwater's own: where metrics are served as Prometheus text; -1 for nowhere, 0 for any free port.", Between(-1, 65535)),
     Definition("headwater.audit.topic", STRING, None, "Headwater's own: the topic of the audit trail: logins, refused logins and rights, and what administrators change, one JSON object per record. It is made on first use, with one partition; empty for none."),
     Definition("headwater.schema.registry.url", LIST, None, "Headwater's own: the schema registry that is asked about records of topics with schema validation; several addresses with commas are tried in turn.", may_hold_login=True),

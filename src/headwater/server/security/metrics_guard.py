@@ -1,9 +1,11 @@
 """Who may read the metrics from other machines: TLS and the login of `metrics.listener`.
 
 The settings of TLS are the broker's own, or `listener.name.metrics.ssl.*`. Users are those of the cluster: SCRAM
-credentials of the metadata, and the users that `sasl.jaas.config` lists for PLAIN. A password is checked against them by
-a helper thread, since that is slow on purpose; one that was right is known until the user's credentials change. Where
-rights are checked, the user needs DESCRIBE on the cluster. Owned by the broker's loop.
+credentials of the metadata, the users that `sasl.jaas.config` lists for PLAIN, and those whose tokens are signed as
+`sasl.oauthbearer.*` demands, or `listener.name.metrics.sasl.oauthbearer.*`. A password is checked by a helper thread,
+since that is slow on purpose; one that was right is known until the user's credentials change. So is the signature of a
+token, until it expires or other keys sign. Where rights are checked, the user needs DESCRIBE on the cluster. Owned by
+the broker's loop.
 """
 
 import base64
@@ -18,21 +20,27 @@ from urllib.parse import urlsplit
 
 from headwater.base.acls import CLUSTER_NAME, Operation, ResourceType
 from headwater.base.config.broker import BrokerConfig
+from headwater.base.config.listener_config import ListenerConfig
 from headwater.base.config.listeners import Listener
 from headwater.base.errors import UserError
-from headwater.base.security import scram
+from headwater.base.security import oauthbearer, scram
+from headwater.base.security.login_errors import LoginFailed
+from headwater.base.security.oauthbearer import TOKEN_CHARACTERS_MAX
 from headwater.base.security.tls import ContextSource, server_context
 from headwater.base.security.tls_socket import TlsSocket
 from headwater.server.line_limit import LineLimit
 from headwater.server.security.listener_security import tls_settings_of
-from headwater.server.security.sasl_servers import plain_users
+from headwater.server.security.sasl_servers import expected_of, plain_users
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
+    from headwater.server.loop import Loop
 
 NAME: Final = "METRICS"
-_KNOWN_MAX: Final = 100  # users whose password was right
+_METHODS: Final = (["NONE"], ["BASIC"], ["BEARER"], ["BASIC", "BEARER"])
+_KNOWN_MAX: Final = 100  # users whose password was right; tokens that were
 _HEADER_MAX: Final = 4096
+_REQUEST_BYTES_MAX: Final = 8192
 _SECRET: Final = os.urandom(32)
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
@@ -45,6 +53,21 @@ class Presented(NamedTuple):
 
     def __repr__(self) -> str:
         return f"Presented({self.user!r})"
+
+
+class PresentedToken:
+    """Whose it is, is known when it has been checked: by one helper thread, for which the exchange waits."""
+
+    __slots__ = ("expires_ms", "token", "user", "why")
+
+    def __init__(self, token: str) -> None:
+        self.token = token
+        self.user = ""
+        self.expires_ms = 0
+        self.why = ""  # it does not count
+
+    def __repr__(self) -> str:
+        return f"PresentedToken({self.user!r})"
 
 
 def metrics_address(text: str) -> Listener:
@@ -66,26 +89,34 @@ class BadDynamicSettings(UserError):
 
 
 class MetricsGuard:
-    def __init__(self, broker: "Broker", listener: Listener) -> None:
+    def __init__(self, broker: "Broker", listener: Listener, loop: "Loop") -> None:
         """Raises UserError, also as BadDynamicSettings."""
         config = broker.config
-        methods = [each.strip().upper() for each in config.list("metrics.authentication.method")]
-        if methods not in (["NONE"], ["BASIC"]):
+        methods = sorted(each.strip().upper() for each in config.list("metrics.authentication.method"))
+        if methods not in _METHODS:
             raise UserError(
-                f"Bad value for metrics.authentication.method: {','.join(methods)}", hint="Use NONE or BASIC"
+                f"Bad value for metrics.authentication.method: {','.join(methods)}",
+                hint="Use NONE, BASIC, BEARER, or BASIC,BEARER",
             )
         self._broker = broker
         self._settings = config.listener(NAME)
         self._known: dict[str, tuple[bytes, object]] = {}
+        self._known_tokens: dict[bytes, tuple[str, int, object]] = {}
         self._lines = LineLimit()
-        self.has_login = methods == ["BASIC"]
+        self._takes_passwords, self._takes_tokens = "BASIC" in methods, "BEARER" in methods
+        self.has_login = methods != ["NONE"]
+        self.challenges = "".join(
+            f'WWW-Authenticate: {each.capitalize()} realm="headwater"\r\n' for each in methods if self.has_login
+        )
+        self.request_bytes_max = _REQUEST_BYTES_MAX + (TOKEN_CHARACTERS_MAX if self._takes_tokens else 0)
         is_loopback = listener.host.lower() in _LOOPBACK
         if self.has_login and listener.protocol != "SASL_SSL" and not is_loopback:
             raise UserError(
-                "The metrics endpoint would take passwords in plain text",
+                "The metrics endpoint would take passwords or tokens in plain text",
                 "metrics.authentication.method is set, and metrics.listener has no TLS",
                 "Write metrics.listener=https://...",
             )
+        self._keys = _keys(self._settings, loop) if self._takes_tokens else list
         self.tls = _context_source(config, listener) if listener.protocol == "SASL_SSL" else None
         if not self.has_login and not is_loopback:
             logger.warning("event=open-door what='metrics' listener=%s note='anybody may use it'", listener)
@@ -96,7 +127,7 @@ class MetricsGuard:
         sock.getpeername()  # raises before `ssl` takes the descriptor, which it would leave open when it raises
         return None if self.tls is None else TlsSocket(sock, self.tls.current())
 
-    def presented(self, head: bytes) -> Presented | None:
+    def presented(self, head: bytes) -> Presented | PresentedToken | None:
         """What the header Authorization says; None if there is none that one could log in by, or more than one."""
         lines = head.decode("latin-1").split("\r\n")[1:]
         given = [
@@ -104,16 +135,28 @@ class MetricsGuard:
             for name, _, value in (line.partition(":") for line in lines)
             if name.lower() == "authorization"
         ]
-        if len(given) != 1 or len(given[0]) > _HEADER_MAX or not given[0].lower().startswith("basic "):
+        scheme, _, value = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+        value = value.strip()
+        if scheme.lower() == "bearer" and self._takes_tokens and value:
+            return PresentedToken(value)
+        if scheme.lower() != "basic" or not self._takes_passwords or len(value) > _HEADER_MAX:
             return None
         try:
-            user, colon, password = base64.b64decode(given[0][6:].strip(), validate=True).decode().partition(":")
+            user, colon, password = base64.b64decode(value, validate=True).decode().partition(":")
         except (binascii.Error, ValueError):
             return None
         return Presented(user, password) if user and colon and password else None
 
-    def is_known(self, shown: Presented) -> bool:
-        """This password was right before, and the user's credentials are the same."""
+    def is_known(self, shown: Presented | PresentedToken) -> bool:
+        """This password was right before, and the user's credentials are the same; or this token was, and has not
+        expired.
+        """
+        if isinstance(shown, PresentedToken):
+            user, expires_ms, signing = self._known_tokens.get(_digest_of(shown.token), ("", 0, None))
+            if self._broker.clock.now_ms() >= expires_ms or signing != self._signing():
+                return False
+            shown.user = user
+            return True
         known = self._known.get(shown.user)
         return (
             known is not None
@@ -121,8 +164,12 @@ class MetricsGuard:
             and known[1] == self._credentials(shown.user)
         )
 
-    def check(self, shown: Presented) -> Callable[[], bool]:
-        """For a helper thread: whether it is the user's password. The same work for a user that there is not."""
+    def check(self, shown: Presented | PresentedToken) -> Callable[[], bool]:
+        """For a helper thread: whether it is the user's password. The same work for a user that there is not. Of a
+        token, whether it counts.
+        """
+        if isinstance(shown, PresentedToken):
+            return self._check_token(shown)
         credentials = self._credentials(shown.user)
 
         def is_right() -> bool:
@@ -136,18 +183,46 @@ class MetricsGuard:
 
         return is_right
 
-    def remember(self, shown: Presented) -> None:
+    def _check_token(self, shown: PresentedToken) -> Callable[[], bool]:
+        keys, expected = self._signing()
+        now_ms = self._broker.clock.now_ms()
+
+        def counts() -> bool:
+            try:
+                shown.user, shown.expires_ms = oauthbearer.verify(shown.token, keys, expected, now_ms)
+            except LoginFailed as problem:
+                shown.why = str(problem)
+            return not shown.why
+
+        return counts
+
+    def _signing(self) -> tuple[list[oauthbearer.Key], oauthbearer.Expected]:
+        """What makes a token count, as it is now."""
+        return self._keys(), expected_of(self._settings)
+
+    def remember(self, shown: Presented | PresentedToken) -> None:
+        if isinstance(shown, PresentedToken):
+            if len(self._known_tokens) >= _KNOWN_MAX:
+                self._known_tokens.clear()
+            self._known_tokens[_digest_of(shown.token)] = shown.user, shown.expires_ms, self._signing()
+            return
         if len(self._known) >= _KNOWN_MAX:
             self._known.clear()
         self._known[shown.user] = _digest(shown), self._credentials(shown.user)
 
-    def failed(self, host: str, shown: Presented | None) -> None:
+    def failed(self, host: str, shown: Presented | PresentedToken) -> None:
         unsaid = self._lines.take(self._broker.clock.monotonic_ms() * 1_000_000)
         if unsaid is not None:
-            user = "" if shown is None else shown.user[:200]
-            logger.warning("event=login-failed peer=%s door=metrics user=%r unsaid=%d", host, user, unsaid)
+            why = shown.why if isinstance(shown, PresentedToken) else "the user or the password is wrong"
+            logger.warning(
+                "event=login-failed peer=%s door=metrics user=%r reason=%r unsaid=%d",
+                host,
+                shown.user[:200],
+                why,
+                unsaid,
+            )
 
-    def may_read(self, host: str, shown: Presented) -> bool:
+    def may_read(self, host: str, shown: Presented | PresentedToken) -> bool:
         authorizer = self._broker.authorizer
         return authorizer is None or authorizer.allows(
             f"User:{shown.user}", host, int(Operation.DESCRIBE), int(ResourceType.CLUSTER), CLUSTER_NAME
@@ -184,5 +259,15 @@ def _first(texts: dict[str, str]) -> tuple[scram.ScramMechanism, scram.ScramCred
     )
 
 
+def _keys(settings: ListenerConfig, loop: "Loop") -> Callable[[], list[oauthbearer.Key]]:
+    from headwater.server.security.jwks import KeySet  # not for those who have no tokens
+
+    return KeySet(settings, loop).current
+
+
 def _digest(shown: Presented) -> bytes:
-    return hmac.digest(_SECRET, f"{shown.user}\0{shown.password}".encode(), "sha256")
+    return _digest_of(f"{shown.user}\0{shown.password}")
+
+
+def _digest_of(text: str) -> bytes:
+    return hmac.digest(_SECRET, text.encode(), "sha256")

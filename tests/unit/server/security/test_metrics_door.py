@@ -7,6 +7,7 @@ import socket
 import ssl
 import struct
 import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,11 +16,11 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from compat.support.certificates import Authority
+from compat.support.certificates import Authority, Issuer
 from headwater.base.acls import Operation, Permission, ResourceType
 from headwater.base.config.broker import BrokerConfig
 from headwater.base.errors import UserError
-from headwater.base.security import scram
+from headwater.base.security import oauthbearer, scram
 from headwater.base.security.scram import ScramMechanism
 from headwater.metadata.image import AclsSet, BrokerConfigured, UserConfigured
 from headwater.server.node import Node
@@ -63,7 +64,8 @@ class Door:
         answer: list[tuple[int, str]] = []
         request = Request(f"https://localhost:{self.port}{path}")
         if login is not None:
-            request.add_header("Authorization", f"{scheme} {base64.b64encode(login.encode()).decode()}")
+            shown = login if scheme == "Bearer" else base64.b64encode(login.encode()).decode()
+            request.add_header("Authorization", f"{scheme} {shown}")
 
         def run() -> None:
             try:
@@ -135,6 +137,99 @@ def test_a_password_that_was_right_counts_until_it_changes(door: Door, monkeypat
     assert [door.ask("paul:first")[0], door.ask("paul:second")[0]] == [401, 200]
     image.apply(UserConfigured("paul", {}))
     assert [door.ask("paul:second")[0], door.ask("paul:plain")[0]] == [401, 200]
+
+
+# Tokens
+
+
+@pytest.fixture
+def issuer(tmp_path: Path) -> Issuer:
+    issuer = Issuer()
+    (tmp_path / "keys.json").write_bytes(issuer.jwks())
+    return issuer
+
+
+def door_with_tokens(tmp_path: Path, method: str, **more: str) -> Door:
+    return Door(
+        tmp_path,
+        Authority(tmp_path),
+        metrics_authentication_method=method,
+        **{
+            "listener.name.metrics.sasl.oauthbearer.jwks.endpoint.url": f"file://{tmp_path / 'keys.json'}",
+            "listener.name.metrics.sasl.oauthbearer.expected.audience": "metrics",
+            **more,
+        },
+    )
+
+
+def token_of(issuer: Issuer, user: str, expires_in_s: int = 3600, audience: str = "metrics", **more: Any) -> str:
+    now = int(time.time())
+    return issuer.token(sub=user, aud=audience, iat=now - 7200, exp=now + expires_in_s, **more)
+
+
+def test_whose_token_counts_reads_as_far_as_he_may(
+    tmp_path: Path, issuer: Issuer, caplog: pytest.LogCaptureFixture
+) -> None:
+    door = door_with_tokens(tmp_path, "basic, bearer")
+    try:
+        status, headers = door.ask()
+        assert (status, 'Basic realm="headwater"' in headers, 'Bearer realm="headwater"' in headers) == (401, True, True)
+        right = token_of(issuer, "paul", note="x" * 20_000)
+        assert door.ask(right, scheme="Bearer")[0] == 200
+        assert door.ask(token_of(issuer, "alice"), scheme="Bearer")[0] == 403
+        wrong = {
+            "the token has expired": token_of(issuer, "paul", expires_in_s=-3600),
+            "audience": token_of(issuer, "paul", audience="elsewhere"),
+            "signature": token_of(Issuer(), "paul"),
+            "algorithm": token_of(issuer, "paul", algorithm="none"),
+            "not a signed JWT": "canary",
+        }
+        for token in wrong.values():
+            assert door.ask(token, scheme="Bearer")[0] == 401
+        assert door.ask("paul:plain")[0] == 200
+        assert door.ask("x" * 100_000, scheme="Bearer")[0] == 0
+    finally:
+        door.close()
+    failed = [record.getMessage() for record in caplog.records if "event=login-failed" in record.getMessage()]
+    assert len(failed) == len(wrong)
+    assert not any(token in line for token in wrong.values() for line in failed)
+    assert "the token has expired" in failed[0]
+
+
+def test_a_token_that_counted_does_so_until_other_keys_sign(
+    tmp_path: Path, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checks, verify = list[int](), oauthbearer.verify
+
+    def counted(*arguments: Any) -> Any:
+        checks.append(1)
+        return verify(*arguments)
+
+    monkeypatch.setattr(oauthbearer, "verify", counted)
+    door = door_with_tokens(tmp_path, "BEARER")
+    try:
+        token = token_of(issuer, "paul")
+        assert [door.ask(token, scheme="Bearer")[0] for _ in range(3)] == [200] * 3
+        assert len(checks) == 1
+        (tmp_path / "keys.json").write_bytes(b" " + Issuer().jwks())
+        assert door.ask(token, scheme="Bearer")[0] == 401
+        assert door.ask("paul:plain")[0] == 401, "passwords are not asked for"
+    finally:
+        door.close()
+
+
+def test_a_token_that_counted_ends_with_its_time(tmp_path: Path, issuer: Issuer) -> None:
+    door = door_with_tokens(tmp_path, "BEARER")
+    try:
+        token = token_of(issuer, "paul")
+        assert door.ask(token, scheme="Bearer")[0] == 200
+        clock = door.node.broker.clock
+        door.node.broker.clock = SimpleNamespace(  # type: ignore[assignment]
+            now_ms=lambda: clock.now_ms() + 4_000_000, monotonic_ms=clock.monotonic_ms
+        )
+        assert door.ask(token, scheme="Bearer")[0] == 401
+    finally:
+        door.close()
 
 
 def test_without_tls_nobody_is_served_and_nobody_takes_all_connections(door: Door) -> None:
@@ -281,9 +376,11 @@ def test_open_doors_are_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -
     ("setting", "value", "why"),
     [
         ("metrics_listener", "http://0.0.0.0:0", "plain text"),
+        ("metrics_authentication_method", "BEARER", r"jwks\.endpoint\.url"),
+        ("metrics_authentication_method", "NONE,BASIC", "NONE, BASIC"),
         ("metrics_listener", "ftp://0.0.0.0:0", r"metrics\.listener"),
         ("metrics_listener", "https://0.0.0.0:99999", r"metrics\.listener"),
-        ("metrics_authentication_method", "KERBEROS", "NONE or BASIC"),
+        ("metrics_authentication_method", "KERBEROS", "NONE, BASIC"),
         ("listener.name.metrics.ssl.keystore.location", "/nowhere", "Cannot read"),
     ],
 )
