@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from compat.support.broker import BrokerProcess
 from compat.support.clients import CLIENTS, Client
@@ -43,6 +44,25 @@ def test_commit_and_abort(
     for other in sorted(CLIENTS) if name == "java" else [name]:
         found = client_named(other).consume(group_broker.bootstrap, topic, len(good), committed=True)
         assert [record.value for record in found] == [value.encode() for value in good], other
+
+
+def test_a_topic_that_takes_only_small_batches_sees_the_end_of_transactions(
+    group_broker: BrokerProcess, group_topic: Callable[..., str], transactional: Make
+) -> None:
+    """Its `max.message.bytes` kept the markers out, which have 78 bytes, and the transaction hung for ever."""
+    topic = group_topic(1)
+    admin = AdminClient({"bootstrap.servers": group_broker.bootstrap})
+    entry = ConfigEntry("max.message.bytes", "77", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+    for altered in admin.incremental_alter_configs([resource]).values():
+        altered.result(60)
+    producer = transactional("confluent", topic)
+    for end in ("commit", "abort", "commit"):
+        producer.begin()
+        producer.send((topic, 0), end)
+        getattr(producer, end)()
+    assert read(group_broker.bootstrap, topic, 0) == ["commit", "commit"]
+    assert read(group_broker.bootstrap, topic, 0, committed=False) == ["commit", "abort", "commit"]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -58,7 +58,7 @@ class RecordsRefused(KafkaError):
 
 def check_batch(batch: memoryview, config: LogConfig, now_ms: int, *, from_client: bool) -> BatchHeader:
     """The header of the one batch in `batch`; raises what its sender must be told."""
-    header = _check_frame(batch, config)
+    header = _check_frame(batch, config, from_client=from_client)
     if int(crc_of(batch)) != header.crc:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the CRC of the batch is wrong")
     if header.record_count <= 0 or header.record_count != header.last_offset_delta + 1:
@@ -72,8 +72,10 @@ def check_batch(batch: memoryview, config: LogConfig, now_ms: int, *, from_clien
     return header
 
 
-def _check_frame(batch: memoryview, config: LogConfig) -> BatchHeader:
-    """Exactly one batch of our format, not too large."""
+def _check_frame(batch: memoryview, config: LogConfig, *, from_client: bool) -> BatchHeader:
+    """Exactly one batch of our format, not too large. `max.message.bytes` is about what clients and coordinators write:
+    a marker that it kept out would leave its transaction open for ever.
+    """
     size = len(batch)
     if size > _MAGIC_AT and batch[_MAGIC_AT] != MAGIC:
         raise _invalid(f"message format {batch[_MAGIC_AT]}; only {MAGIC} is served")
@@ -84,7 +86,7 @@ def _check_frame(batch: memoryview, config: LogConfig) -> BatchHeader:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch length of {header.batch_length} in {size} bytes")
     if header.size_bytes < size:
         raise _invalid("more than one batch for a partition")
-    if size > config.max_message_bytes:
+    if size > config.max_message_bytes and (from_client or not header.is_control):
         raise KafkaError(
             ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {size} bytes; max.message.bytes is {config.max_message_bytes}"
         )
@@ -158,7 +160,7 @@ def final_form(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms
                     last_offset_delta=header.last_offset_delta,
                 )
             )
-            _check_frame(batch, config)
+            _check_frame(batch, config, from_client=False)
     if config.log_append_time:
         stamp_append_time(batch, now_ms)
     return batch

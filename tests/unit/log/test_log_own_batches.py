@@ -1,5 +1,6 @@
 """What the broker writes into a log itself: the same outcome as by the careful way, without its questions."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -84,6 +85,21 @@ def test_what_is_too_large_is_refused(world: "World", config: dict[str, Any], co
         own(world, log, size=1000)
     assert raised.value.code == code
     assert log.log_end_offset == 0
+
+
+@pytest.mark.parametrize("config", [{}, {"log_append_time": True}, {"codec": 3}], ids=str)
+def test_a_marker_ends_a_transaction_whatever_max_message_bytes_says(world: "World", config: dict[str, Any]) -> None:
+    """It was refused as too large, and the transaction stayed open for ever."""
+    log = world.create(**config)
+    partition = Partition("topic", log.topic_id, 0, log, 0)
+    own(world, log, **TRANSACTIONAL)
+    log.update_config(replace(log.config, max_message_bytes=10))
+    partition.append_marker(7, 1, 0, False, world.clock.now_ms())
+    assert (log.log_end_offset, log.last_stable_offset(2)) == (2, 2)
+    batch = build_end_transaction_marker(EndTransactionMarker(True, 0), producer_id=8, producer_epoch=0, timestamp=0)
+    with pytest.raises(KafkaError) as raised:
+        log.append_as_leader(memoryview(bytearray(batch)), 0, world.clock.now_ms())
+    assert raised.value.code == ErrorCode.MESSAGE_TOO_LARGE, "of a client it is refused for all that is wrong with it"
 
 
 def test_a_full_disk_takes_nothing_and_leaves_nothing(world: "World") -> None:
