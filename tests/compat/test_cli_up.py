@@ -366,6 +366,8 @@ def test_a_registry_whose_port_is_in_use_is_left_out_with_a_sentence(headwater: 
         log = Path(status["brokers"][0]["log_file"]).read_text()
         assert "the schema registry did not start (exit code 1): going on without it" in log
         assert f"The schema registry cannot listen on 127.0.0.1:{port}" in log
+        command = Path(f"/proc/{status['brokers'][0]['pid']}/cmdline").read_bytes()
+        assert b"schema.registry.url" not in command, "the broker would ask whoever listens there about schemas"
         headwater("down")
 
 

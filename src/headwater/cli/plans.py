@@ -4,7 +4,7 @@ One broker keeps its metadata itself and has the id 0. Several share a ZooKeeper
 zookeeper.connect names one; they have the ids 1 to N, ports in a row, and a directory each beside one another.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
@@ -206,19 +206,25 @@ def plan_several(
     return Plan(directory, config_path, brokers, zookeeper, logs / "up.log" if detach else None)
 
 
-def with_registry(plan: Plan, port: int | None, broker_port: int | None, given: Mapping[str, str]) -> Plan:
+def with_registry(
+    plan: Plan,
+    port: int | None,
+    broker_port: int | None,
+    given: Mapping[str, str],
+    is_free: Callable[[int], bool] = lambda _port: True,
+) -> Plan:
     """Brokers on any free port have a registry on any free port, unless one is named: several can be tried side by
     side.
 
     Brokers know a registry whose port is known beforehand, for topics with schema validation, unless they were `given`
-    another.
+    another. Where the port is not free, somebody else answers there, and the registry will not begin: they know none.
     """
     if port is None:
         port = 0 if broker_port == 0 else REGISTRY_PORT
     has_files = plan.log_file is not None or len(plan.brokers) > 1
     log_file = plan.data_dir / "logs" / "registry.log" if has_files else None
     brokers = plan.brokers
-    if port and not any(name.endswith("schema.registry.url") for name in given):
+    if port and not any(name.endswith("schema.registry.url") for name in given) and is_free(port):
         url = f"headwater.schema.registry.url=http://127.0.0.1:{port}"
         brokers = [each._replace(overrides=[*each.overrides, url]) for each in brokers]
     return plan._replace(registry=RegistryPlan(port, log_file), brokers=brokers)

@@ -141,6 +141,10 @@ def test_brokers_know_the_registry_beside_them_unless_they_were_given_another() 
     assert (
         _settings(with_registry(plain, None, None, {}), 0)["headwater.schema.registry.url"] == "http://127.0.0.1:8081"
     )
+    asked: list[int] = []
+    taken = with_registry(plain, None, None, {}, lambda port: bool(asked.append(port)))
+    assert (asked, taken.registry is not None) == ([8081], True)
+    assert "headwater.schema.registry.url" not in _settings(taken, 0), "somebody else answers there"
     other = {"confluent.schema.registry.url": "http://elsewhere"}
     assert "headwater.schema.registry.url" not in _settings(with_registry(plain, None, None, other), 0)
     assert "headwater.schema.registry.url" not in _settings(with_registry(plain, 0, None, {}), 0)

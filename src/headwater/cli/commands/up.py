@@ -124,7 +124,7 @@ def up(
     if not no_registry and not secure:
         from headwater.cli.plans import with_registry
 
-        plan = with_registry(plan, registry_port, port, _given(config_path, sets))
+        plan = with_registry(plan, registry_port, port, _given(config_path, sets), _is_free)
     if with_sql_server:
         from headwater.cli.plans import with_sql
 
@@ -144,6 +144,17 @@ def up(
         return _detached(plan, output) if detach else _foreground(plan, output)
     finally:
         os.close(lock)
+
+
+def _is_free(port: int) -> bool:
+    """Whether the registry could listen there now."""
+    import socket
+
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True
 
 
 def wait_for_the_end(state: "UpState", timeout_s: float) -> None:
