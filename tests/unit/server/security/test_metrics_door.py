@@ -173,7 +173,11 @@ def test_whose_token_counts_reads_as_far_as_he_may(
     door = door_with_tokens(tmp_path, "basic, bearer")
     try:
         status, headers = door.ask()
-        assert (status, 'Basic realm="headwater"' in headers, 'Bearer realm="headwater"' in headers) == (401, True, True)
+        assert (status, 'Basic realm="headwater"' in headers, 'Bearer realm="headwater"' in headers) == (
+            401,
+            True,
+            True,
+        )
         right = token_of(issuer, "paul", note="x" * 20_000)
         assert door.ask(right, scheme="Bearer")[0] == 200
         assert door.ask(token_of(issuer, "alice"), scheme="Bearer")[0] == 403
