@@ -420,6 +420,23 @@ def test_push_queries_call_a_function_on_columns_once_for_all_rows_that_came_tog
         assert planned.finished() == []
 
 
+@pytest.mark.parametrize(
+    "select",
+    [
+        "TABLE t AS SELECT ID AS who, COUNT(*) AS n FROM s WINDOW TUMBLING (SIZE 10 SECONDS) GROUP BY ID",
+        "STREAM t AS SELECT ID AS who, I FROM s",
+    ],
+)
+def test_a_key_under_another_name_is_written_as_it_was_read(select: str) -> None:
+    query = _column_query(f"CREATE {select};")
+    records = _records(random.Random("another name"), poison=False)
+    task = _task(query)
+    found = _by_runs(task, records, only_lane=True)
+    assert task._lane is not None
+    assert len(found) > 20
+    assert found == _by_nodes(query, records)
+
+
 def test_a_query_that_asks_for_a_pseudo_column_has_its_value() -> None:
     query = _query("ID, ROWTIME AS AT, ROWOFFSET AS PLACE", "J > 0")
     (found,) = _by_runs(_task(query), [(7, b"\0\0\0\1", b'{"J": 1}')])

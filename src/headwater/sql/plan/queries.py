@@ -350,7 +350,19 @@ def write(result: Result, sink: SourceInfo, errors: Errors) -> None:
         node = _timed(node, sink, errors)
     if reading.writes_null_alone(sink):
         node = node.map_values(lambda row: None if row is None or row[0] is None else row, value=ROWS)
-    node.to(sink.topic, key=reading.key_serde(sink), value=reading.value_serde(sink))
+    node.to(sink.topic, key=reading.key_serde(_as_known(result, sink)), value=reading.value_serde(sink))
+
+
+def _as_known(result: Result, sink: SourceInfo) -> SourceInfo:
+    """The sink with its key as the query calls it, where names are not written: so that a lane sees that the key which
+    it has is the one that it writes.
+    """
+    known = result.relation.key
+    if sink.key_format.name != "KAFKA" or len(known) != len(sink.key_columns):
+        return sink
+    names = iter([each.name for each in known])
+    columns = tuple(replace(each, name=next(names)) if each.is_key else each for each in sink.columns)
+    return replace(sink, columns=columns)
 
 
 def _timed(node: Any, sink: SourceInfo, errors: Errors) -> Any:

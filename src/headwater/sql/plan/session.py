@@ -34,6 +34,7 @@ OFFSET_RESET = "auto.offset.reset"
 TOPIC_PREFIX = "ksql.output.topic.name.prefix"
 VALUE_FORMAT = "ksql.persistence.default.format.value"
 WRAP_SINGLE = "ksql.persistence.wrap.single.values"
+_RESERVED_IDS = ("INSERTQUERY_", "CTAS_", "CSAS_", "CST_", "TRANSIENT_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,7 @@ class Session:
     checks_schemas: bool = (
         True  # the registry is asked; not when a log of statements is read again, which has its answers
     )
+    names_queries: bool = True  # QUERY_ID counts
     next_query_number: int = 0  # the server sets it to the place of the statement in its log, so that ids never differ
 
     def run(self, text: str) -> list[PersistentQuery | Insertion | None]:
@@ -265,6 +267,31 @@ class Session:
         # It becomes part of names of groups, topics and directories, so a quoted name lends it only what those may have.
         return f"{kind}_{re.sub(r'[^A-Za-z0-9_]', '_', name)[:100]}_{self.next_query_number - 1}"
 
+    def _given_id(self, statement: tree.InsertInto) -> str | None:
+        """What WITH (QUERY_ID='...') calls the query."""
+        if not self.names_queries:
+            return None
+        for name in statement.properties:
+            if name != "QUERY_ID":
+                raise SqlError(f"Invalid config variable(s) in the WITH clause: {name}", position=statement.position)
+        given = statement.properties.get("QUERY_ID")
+        if given is None:
+            return None
+        found = str(given).upper()
+        if found.startswith(_RESERVED_IDS):
+            raise SqlError(
+                f"Query IDs must not start with a reserved query ID prefix ({', '.join(_RESERVED_IDS)}). Got '{found}'.",
+                position=statement.position,
+            )
+        if not re.fullmatch("[A-Z0-9_]{1,100}", found):
+            raise SqlError(
+                f"Query IDs may contain only alphanumeric characters and '_'. Got: '{found[:100]}'",
+                position=statement.position,
+            )
+        if found in self.queries:
+            raise SqlError(f"Query ID '{found}' already exists.", position=statement.position)
+        return found
+
     def _reset(self) -> str | None:
         """Where the streams of a new query begin: `auto.offset.reset`, or at their beginning."""
         given = self.settings.get(OFFSET_RESET)
@@ -341,7 +368,7 @@ class Session:
         if target.read_only:
             raise SqlError(f"Cannot insert into read-only stream: {target.name}", position=statement.position)
         with_ = properties.read({}, sink=True)
-        query_id = f"INSERTQUERY_{self.next_query_number}"
+        query_id = self._given_id(statement) or f"INSERTQUERY_{self.next_query_number}"
         self.next_query_number += 1
         app, errors = self._app(query_id), Errors(query_id=query_id, listener=self.listener)
         check_writable(target.topic)

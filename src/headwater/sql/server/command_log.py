@@ -18,7 +18,8 @@ from headwater.client import AsyncAdmin, AsyncConsumer, AsyncProducer
 from headwater.client.types import NewTopic
 
 _FOREVER: Final = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
-VERSION: Final = 1
+VERSION: Final = 2
+QUERIES_NAMED: Final = 2  # before, QUERY_ID of INSERT INTO was read over
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +28,10 @@ class Command:
 
     statement: str
     properties: Mapping[str, str] = field(default_factory=dict)
+    version: int = VERSION
 
     def encode(self) -> bytes:
-        document = {"statement": self.statement, "streamsProperties": dict(self.properties), "version": VERSION}
+        document = {"statement": self.statement, "streamsProperties": dict(self.properties), "version": self.version}
         return json.dumps(document, ensure_ascii=False).encode()
 
     @classmethod
@@ -41,7 +43,9 @@ class Command:
         given = document.get("streamsProperties") or {}
         if not isinstance(given, dict):
             raise ValueError("its properties are no object")
-        return cls(document["statement"], {str(name): str(value) for name, value in given.items()})
+        version = document.get("version")
+        properties = {str(name): str(value) for name, value in given.items()}
+        return cls(document["statement"], properties, version if isinstance(version, int) else 1)
 
 
 class CommandLog:

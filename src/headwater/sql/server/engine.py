@@ -20,7 +20,7 @@ from headwater.sql.language.tree import SourceKind
 from headwater.sql.plan.insertion import Insertion
 from headwater.sql.plan.session import PersistentQuery, Session
 from headwater.sql.plan.troubles import Listener
-from headwater.sql.server.command_log import Command
+from headwater.sql.server.command_log import QUERIES_NAMED, Command
 from headwater.sql.server.config import bare
 from headwater.sql.server.settable import check_system
 
@@ -127,6 +127,7 @@ class Engine:
         trial.settings = {**self.system, **command.properties}
         trial.next_query_number = offset
         trial.checks_schemas = False
+        trial.names_queries = command.version >= QUERIES_NAMED  # else a query that runs would begin anew
         command_id = "unknown"
         try:
             (statement,) = trial.parse(command.statement, accepted=True)
@@ -139,7 +140,7 @@ class Engine:
         if isinstance(statement, tree.AlterSystem):
             self.system = {**self.system, bare(statement.name): statement.value}
         trial.settings = {}
-        trial.checks_schemas = True
+        trial.checks_schemas = trial.names_queries = True
         self.session = trial
         query_id = done.id if isinstance(done, PersistentQuery) else None
         return Outcome(command_id, _sentence(statement, query_id), query_id)

@@ -1,5 +1,7 @@
 """The engine of the server: what the statements of the log make is the same wherever they are read."""
 
+import json
+
 import pytest
 
 from headwater.sql.language.errors import SqlError
@@ -129,6 +131,18 @@ def test_a_statement_of_the_log_that_is_too_long_by_now_is_carried_out_all_the_s
     assert list(engine.session.queries) == ["CSAS_T_1"]
     with pytest.raises(SqlError, match="Operators in one chain"):
         engine.session.parse(text)
+
+
+def test_insert_into_may_name_its_query_and_what_was_logged_before_that_keeps_its_id() -> None:
+    text = "INSERT INTO t WITH (query_id='mine') SELECT * FROM s;"
+    target = _STREAM.replace("STREAM s", "STREAM t").replace("'in'", "'out'")
+    engine = _engine(_STREAM, target)
+    old = json.dumps({"statement": text, "streamsProperties": {}, "version": 1}).encode()
+    assert engine.apply(2, old).query_id == "INSERTQUERY_2"
+    assert engine.apply(3, Command(text).encode()).query_id == "MINE"
+    assert list(engine.session.queries) == ["INSERTQUERY_2", "MINE"]
+    with pytest.raises(SqlError, match="Query ID 'MINE' already exists"):
+        engine.check(engine.session.parse(text)[0], {})
 
 
 def test_what_the_config_says_goes_into_the_log_with_a_statement_unless_it_is_set_elsewhere() -> None:
