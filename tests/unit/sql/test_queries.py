@@ -4,6 +4,10 @@ from typing import Any
 
 import pytest
 
+from headwater.sql.formats.library import format_named
+from headwater.sql.formats.port import Field, FormatOptions
+from headwater.sql.formats.registry.port import MemorySchemas
+from headwater.sql.language import types
 from headwater.sql.language.errors import SqlError
 from headwater.sql.plan.session import Session
 from headwater.sql.testing import run
@@ -101,3 +105,40 @@ def test_a_time_before_1970_and_a_result_without_one_are_left_out_all_the_same(s
 def test_what_is_neither_true_nor_false_is_refused() -> None:
     with pytest.raises(SqlError, match=r"ksql.timestamp.throw.on.invalid cannot be 'perhaps'"):
         run(_TEXT, [], {"ksql.timestamp.throw.on.invalid": "perhaps"})
+
+
+def test_rows_of_a_thousand_columns() -> None:
+    columns = ", ".join(f"c{place} INT" for place in range(1_000))
+    row = {f"C{place}": place for place in range(1_000)}
+    (found,) = run(
+        f"CREATE STREAM s (k INT KEY, {columns}) WITH (kafka_topic='in', value_format='JSON');"
+        "CREATE STREAM t AS SELECT * FROM s WHERE c999 = 999;",
+        [{"topic": "in", "key": 1, "value": row, "timestamp": 0}],
+    )
+    assert found["value"] == row
+
+
+def test_retention_is_that_of_the_store() -> None:
+    session = Session()
+    session.run(
+        "CREATE STREAM s (id INT KEY, v INT) WITH (kafka_topic='in', value_format='JSON'); CREATE TABLE t AS SELECT id, "
+        "COUNT(*) AS n FROM s WINDOW TUMBLING (SIZE 1 HOUR, RETENTION 5 DAYS, GRACE PERIOD 1 MINUTE) GROUP BY id;"
+    )
+    (query,) = session.queries.values()
+    (plan,) = query.app.topology().sub_topologies()
+    assert [store.spec.retention_ms for store in plan.stores] == [5 * 86_400_000]
+
+
+@pytest.mark.parametrize("format_", ["AVRO", "JSON_SR", "PROTOBUF"])
+def test_rows_of_every_version_of_a_schema_are_read_and_what_a_version_has_not_is_null(format_: str) -> None:
+    """Each by the schema whose id stands before it, whichever was the latest when the statement was made."""
+    schemas = MemorySchemas()
+    options = FormatOptions(subject="in-value", schemas=schemas, nullable="OPTIONAL" if format_ == "PROTOBUF" else None)
+
+    def serde(*names: str) -> Any:
+        return format_named(format_).serde([Field(name, types.STRING) for name in names], options)
+
+    first, second, third = serde("A"), serde("A", "B"), serde("B", "C")
+    written = [first.serialize(["a1"]), second.serialize(["a2", "b2"]), third.serialize(["b3", "c3"])]
+    assert len({each[:5] for each in written}) == 3  # the ids
+    assert [second.deserialize(each) for each in written] == [["a1", None], ["a2", "b2"], [None, "b3"]]

@@ -48,6 +48,13 @@ TABLE: Final = {
         ),
         Definition("ksql.query.retry.backoff.max.ms", _I, 60_000, "The longest that it waits for that.", AtLeast(1)),
         Definition(
+            "ksql.query.retry.max",
+            _I,
+            -1,
+            "How often in a row that is done; then the query stays in ERROR until it is paused and resumed. -1: always. Ours.",
+            AtLeast(-1),
+        ),
+        Definition(
             "ksql.advertised.listener",
             _S,
             "",

@@ -105,6 +105,7 @@ class QueryRunner:
 
     async def _keep_running(self, running: RunningQuery) -> None:
         first_ms = wait_ms = self._config.number("ksql.query.retry.backoff.initial.ms")
+        most, deaths = self._config.number("ksql.query.retry.max"), 0
         loop = asyncio.get_running_loop()
         while not running.stop.is_set():
             began = loop.time()
@@ -112,10 +113,15 @@ class QueryRunner:
                 await self._run_once(running)
             except Exception as error:  # noqa: BLE001  whatever ended the query is told in its state, and it is tried again
                 if loop.time() - began > _HEALTHY_S:
-                    wait_ms = first_ms
+                    wait_ms, deaths = first_ms, 0
+                deaths += 1
                 running.state, running.error = "ERROR", f"{type(error).__name__}: {error}"
                 running.restarts += 1
                 self._on_change()
+                if 0 <= most < deaths:
+                    logger.warning("event=query_died query=%s error=%r retry=none", running.query.id, str(error))
+                    await running.stop.wait()
+                    return
                 logger.warning(
                     "event=query_died query=%s error=%r retry_in_ms=%d", running.query.id, str(error), wait_ms
                 )

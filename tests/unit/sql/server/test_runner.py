@@ -162,3 +162,44 @@ def test_a_query_that_died_is_started_again_and_runs(runner: QueryRunner) -> Non
         await runner.close()
 
     asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
+class HopelessApp:
+    current_run = None
+
+    def __init__(self) -> None:
+        self.name = "hopeless"
+        self.starts = 0
+
+    def run_here(self, **_: Any) -> Any:
+        self.starts += 1
+        raise ValueError(f"start {self.starts}")
+
+
+def test_a_query_is_started_again_as_often_as_the_config_says(tmp_path: Path) -> None:
+    config, _ = SqlServerConfig.load(
+        None,
+        [
+            f"ksql.streams.state.dir={tmp_path}",
+            "bootstrap.servers=localhost:1",
+            "ksql.query.retry.max=2",
+            "ksql.query.retry.backoff.initial.ms=1",
+        ],
+    )
+
+    async def scenario() -> None:
+        runner = QueryRunner(config)
+        runner.leads = True
+        query: Any = Query(0)
+        query.app = HopelessApp()
+        for last in (3, 6):  # whoever pauses and resumes it starts it anew
+            await runner.follow({query.id: query}, set())
+            while runner.state_of(query.id, paused=False) != ("ERROR", f"ValueError: start {last}"):
+                await asyncio.sleep(0)
+            for _ in range(100):  # it stays so
+                await asyncio.sleep(0)
+            assert query.app.starts == last
+            await runner.follow({query.id: query}, {query.id})
+        await runner.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
