@@ -142,7 +142,7 @@ a standalone worker, as they do there. The door speaks plain HTTP on 127.0.0.1 u
   directory that gets its name when it is whole, and counts when `_manifests` names it; a batch that was not through is written again. On object stores, where a rename is a
   copy, plain readers may see a directory grow: read only what the manifests name (`read_committed_files` does, for Parquet alone). `checkpoint.location` says where a sink goes on; the group
   `connect-<name>` follows, and its offsets cannot be set. SparkSource gives a batch of a stream, or a whole read (`read.mode=batch`), as records of one
-  transaction on workers of a group with `exactly.once.source.support=enabled`, which is built for and not tested with a group; elsewhere at least once: the offset of
+  transaction on workers of a group with `exactly.once.source.support=enabled`; elsewhere at least once: the offset of
   a batch is written when all its rows have arrived. Its rows pass through the worker. `producer.override.transaction.timeout.ms` must be longer than a batch
   takes. A pause stops a sink's query and a resume starts it again.
 - **Change data capture.** PostgresCdc (`io.debezium.connector.postgresql.PostgresConnector`) reads the log of PostgreSQL 10 and newer by

@@ -1,6 +1,8 @@
 """JdbcSource and JdbcSink on SQLite, without Kafka."""
 
+import dataclasses
 import sqlite3
+import threading
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -12,6 +14,7 @@ from headwater.connect.connector_config.validation import validate
 from headwater.connect.connectors.jdbc_sink import JdbcSinkConnector
 from headwater.connect.connectors.jdbc_source import JdbcSourceConnector, JdbcSourceTask, is_whole
 from headwater.connect.data import schema as s
+from headwater.connect.data.record import Header, SinkRecord
 from headwater.connect.data.struct import Struct
 from headwater.connect.errors import ConnectError, RetriableError
 from headwater.connect.plugins import Catalog
@@ -296,6 +299,50 @@ def test_types_and_tables_are_those_of_the_database(database: Database, sources:
     assert len(source.task_configs) == 1
 
 
+def test_tables_are_chosen_by_patterns_of_their_whole_names(database: Database, sources: list[Source]) -> None:
+    for name in ("orders_1", "orders_2", "orders_old", "my_orders_1", "other"):
+        database(f"CREATE TABLE {name} (i INT)")
+        database(f"INSERT INTO {name} VALUES (1)")
+    source = Source(database, table_include_list="orders_.*,oth[a-z]r", table_exclude_list=".*_old")
+    sources.append(source)
+    topics = set()
+    for _ in range(6):
+        topics |= {record.topic for record in source.poll()}
+    assert topics == {"db-orders_1", "db-orders_2", "db-other"}
+
+
+def test_new_and_deleted_tables_are_noticed(database: Database) -> None:
+    class Context:
+        def __init__(self) -> None:
+            self.asked = threading.Semaphore(0)
+
+        def request_task_reconfiguration(self) -> None:
+            self.asked.release()
+
+        def raise_error(self, error: Exception) -> None:
+            raise error
+
+    database("CREATE TABLE a (i INT)")
+    connector, context = JdbcSourceConnector(), Context()
+    connector.context = context
+    connector.start(
+        {"name": "c", "connection.url": database.url, "topic.prefix": "p", "table.poll.interval.ms": "1", "table.blacklist": "c"}
+    )  # fmt: skip
+    try:
+        assert len(connector.task_configs(4)) == 1
+        database("CREATE TABLE c (i INT)")  # which nobody wants
+        database("CREATE TABLE b (i INT)")
+        assert context.asked.acquire(timeout=60)
+        assert len(connector.task_configs(4)) == 2
+        database("DROP TABLE a")
+        assert context.asked.acquire(timeout=60)
+        (left,) = connector.task_configs(4)
+        assert "b" in left.values()
+    finally:
+        connector.stop()
+    assert not context.asked.acquire(blocking=False)
+
+
 def test_a_database_that_is_away_is_asked_again(database: Database, sources: list[Source]) -> None:
     database("CREATE TABLE t (id INTEGER PRIMARY KEY)")
     source = Source(database, mode="incrementing", incrementing_column_name="id")
@@ -355,6 +402,21 @@ def test_a_tombstone_deletes(database: Database) -> None:
     put(kit, None, key=3)
     kit.close()
     assert database("SELECT * FROM t") == []
+
+
+def test_keys_from_headers(database: Database) -> None:
+    kit = sink(database, auto_create="true", insert_mode="upsert", pk_mode="record_header", pk_fields="n,part", delete_enabled="true")  # fmt: skip
+
+    def headed(value: Struct | None, *headers: Header) -> SinkRecord:
+        return dataclasses.replace(kit.record(value, schema=ROW if value is not None else None), headers=headers)
+
+    n, part = Header("n", s.INT64, 5), Header("part", s.STRING, "p")
+    kit.put(headed(row(1, "a"), n, part, Header("other", s.STRING, "x")), headed(row(2, "b"), part, n))
+    assert database("SELECT n, part, id, name FROM t") == [(5, "p", 2, "b")]
+    kit.put(headed(row(3, "c"), n), headed(row(4, "d"), n, Header("part", None, "p")), headed(None, n, part))
+    kit.close()
+    assert database("SELECT * FROM t") == []
+    assert [str(error) for _, error in kit.reported] == ["pk.mode=record_header: the record has no header 'part' with a schema and a value"] * 2  # fmt: skip
 
 
 def test_updates_and_evolution(database: Database) -> None:
@@ -435,6 +497,11 @@ def test_what_has_no_schema_or_no_table_is_told(database: Database) -> None:
             "pk.mode",
         ),
         ({"connector.class": "JdbcSink", "topics": "t", "delete.enabled": "true"}, "delete.enabled"),
+        ({"connector.class": "JdbcSource", "topic.prefix": "p", "table.include.list": "a(?=b)"}, "table.include.list"),
+        (
+            {"connector.class": "JdbcSource", "topic.prefix": "p", "table.include.list": "a", "table.whitelist": "b"},
+            "table.include.list",
+        ),
     ],
 )
 def test_wrong_configs_are_told_at_their_property(config: dict[str, str], wrong: str) -> None:

@@ -13,7 +13,7 @@ from headwater.connect.connectors.jdbc_rows import RowPlanner, row_of, statement
 from headwater.connect.connectors.jdbc_sink import JdbcSinkConnector
 from headwater.connect.connectors.jdbc_url import dialect_of
 from headwater.connect.data import schema as s
-from headwater.connect.data.record import SinkRecord
+from headwater.connect.data.record import Header, SinkRecord
 from headwater.connect.data.struct import Struct
 from headwater.connect.errors import DataError
 
@@ -52,7 +52,10 @@ def keys(draw: random.Random) -> Any:
 def test_what_a_record_is_among_others_it_is_by_itself(url: str, mode: str) -> None:
     draw = random.Random(f"{url} {mode}")
     for pk_mode, fields, only, delete in product(
-        ("none", "kafka", "record_key", "record_value"), ("", "id", "id,part"), ("", "text,id"), ("true", "false")
+        ("none", "kafka", "record_key", "record_value", "record_header"),
+        ("", "id", "id,part"),
+        ("", "text,id"),
+        ("true", "false"),
     ):
         given = {"connection.url": url, "insert.mode": mode, "pk.mode": pk_mode, "pk.fields": fields, "fields.whitelist": only, "delete.enabled": delete}  # fmt: skip
         if (pk_mode == "kafka" and fields) or (pk_mode == "none" and mode != "insert"):
@@ -62,7 +65,7 @@ def test_what_a_record_is_among_others_it_is_by_itself(url: str, mode: str) -> N
         planner = RowPlanner(dialect, config)
         for offset in range(40):
             (key_schema, key), (schema, value) = keys(draw), values(draw)
-            record = SinkRecord(topic=draw.choice("tu"), partition=1, key_schema=key_schema, key=key, value_schema=schema, value=value, offset=offset)  # fmt: skip
+            record = SinkRecord(topic=draw.choice("tu"), partition=1, key_schema=key_schema, key=key, value_schema=schema, value=value, offset=offset, headers=draw.choice([(), (Header("id", s.INT32, offset),)]))  # fmt: skip
             try:
                 row = row_of(config, record)
                 wanted = statement_of(dialect, mode, row)

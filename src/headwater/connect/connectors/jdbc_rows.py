@@ -64,6 +64,8 @@ def _keys(mode: str, names: Sequence[str], record: SinkRecord) -> dict[str, Cell
             (s.INT64, record.offset),
         ]
         return dict(zip(names or _KAFKA_FIELDS, cells, strict=True))
+    if mode == "record_header":
+        return _header_keys(names, record)
     schema, value = (record.key_schema, record.key) if mode == "record_key" else (record.value_schema, record.value)
     if schema is None or value is None:
         raise DataError(f"pk.mode={mode}: the record has no {mode.removeprefix('record_')} with a schema")
@@ -77,6 +79,19 @@ def _keys(mode: str, names: Sequence[str], record: SinkRecord) -> dict[str, Cell
     if schema.type in (Type.MAP, Type.ARRAY) or len(names) != 1:
         raise DataError("A key that is not a struct needs exactly one name in pk.fields")
     return {names[0]: (schema, value)}
+
+
+def _header_keys(names: Sequence[str], record: SinkRecord) -> dict[str, Cell]:
+    found = {each.key: (each.schema, each.value) for each in record.headers}  # of several with one name, the last
+    made: dict[str, Cell] = {}
+    for name in names or found:
+        schema, value = found.get(name, (None, None))
+        if schema is None or value is None:
+            raise DataError(f"pk.mode=record_header: the record has no header {name!r} with a schema and a value")
+        made[name] = schema, value
+    if not made:
+        raise DataError("pk.mode=record_header: the record has no headers")
+    return made
 
 
 def statement_of(dialect: Dialect, mode: str, row: Row) -> Statement:
@@ -142,7 +157,7 @@ class RowPlanner:
 
     def _shape_key(self, record: SinkRecord) -> tuple[str, int, int] | None:
         """None: this one is looked at by itself."""
-        if type(record.value) is not Struct or record.value_schema is None:
+        if type(record.value) is not Struct or record.value_schema is None or self._keys_in == "record_header":
             return None
         if self._keys_in != "record_key":
             return record.topic, id(record.value.schema), 0

@@ -197,10 +197,10 @@ class JdbcSinkConnector(SinkConnector):
     config_def: ClassVar[ConfigDef] = ConfigDef(
         *CONNECTION_KEYS,
         text("insert.mode", "insert", HIGH, "insert, upsert (by the primary key) or update.", OneOf("insert", "upsert", "update")),
-        flag("delete.enabled", False, MEDIUM, "Whether a record without a value deletes the row of its key; needs pk.mode=record_key."),
+        flag("delete.enabled", False, MEDIUM, "Whether a record without a value deletes the row of its key; needs pk.mode=record_key or record_header."),
         text("table.name.format", "${topic}", MEDIUM, "The table's name.", NonEmptyText()),
-        text("pk.mode", "none", HIGH, "Where the primary key comes from: none, kafka (topic, partition, offset), record_key, record_value.", OneOf("none", "kafka", "record_key", "record_value")),
-        listing("pk.fields", [], MEDIUM, "The names of its columns; all fields if there is no list."),
+        text("pk.mode", "none", HIGH, "Where the primary key comes from: none, kafka (topic, partition, offset), record_key, record_value, record_header.", OneOf("none", "kafka", "record_key", "record_value", "record_header")),
+        listing("pk.fields", [], MEDIUM, "The names of its columns; all fields, or headers, if there is no list."),
         listing("fields.whitelist", [], MEDIUM, "The fields of the value that become columns; all if there is no list."),
         text("progress.table", "", MEDIUM, "A table for the offsets, which is made: they change in one transaction with the rows, so that each record is written exactly once, whatever crashes. Empty: at least once."),
         flag("auto.create", False, MEDIUM, "Whether a missing table is made."),
@@ -242,8 +242,8 @@ class JdbcSinkConnector(SinkConnector):
         mode, keys = found["insert.mode"].value, found["pk.mode"].value
         if mode in ("upsert", "update") and keys == "none":
             found["pk.mode"].errors.append(f"insert.mode={mode} needs a primary key")
-        if found["delete.enabled"].value is True and keys != "record_key":
-            found["delete.enabled"].errors.append("Deletions need pk.mode=record_key")
+        if found["delete.enabled"].value is True and keys not in ("record_key", "record_header"):
+            found["delete.enabled"].errors.append("Deletions need pk.mode=record_key or record_header")
         if keys == "kafka" and len(found["pk.fields"].value or []) not in (0, 3):
             found["pk.fields"].errors.append("pk.mode=kafka has three fields: topic, partition, offset")
         check_url(found)

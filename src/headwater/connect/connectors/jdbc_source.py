@@ -9,7 +9,7 @@ it is one, and by which column ("column"): with other ones, rows are in other pa
 import contextlib
 import threading
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, Final
 
@@ -23,12 +23,16 @@ from headwater.connect.data.logical import millis_to_timestamp, scale_of, timest
 from headwater.connect.data.record import SourceRecord
 from headwater.connect.data.schema import DECIMAL, Schema, Type, struct
 from headwater.connect.data.struct import Struct
-from headwater.connect.errors import ConnectError, RetriableError
+from headwater.connect.errors import ConfigError, ConnectError, RetriableError
+from headwater.connect.java_regex import compile_java
 
 _TABLES: Final = "tables"  # of a task: names, or names with the part that is read
 _NEXT, _PART = "\x1f", "\x1e"
 _EPOCH: Final = millis_to_timestamp(0)
 _REFUSED: Final = ("catalog.pattern", "schema.pattern", "numeric.mapping", "numeric.precision.mapping", "query.suffix", "dialect.name", "table.types", "timestamp.granularity", "transaction.isolation.mode")  # fmt: skip
+
+
+_LISTS: Final = (("table.whitelist", "table.include.list"), ("table.blacklist", "table.exclude.list"))
 
 
 class _Query:
@@ -299,6 +303,8 @@ class JdbcSourceConnector(SourceConnector):
         long("timestamp.initial", None, LOW, "Where timestamps begin (ms); -1: now."),
         listing("table.whitelist", [], MEDIUM, "The tables; all of them if there is no list."),
         listing("table.blacklist", [], MEDIUM, "Tables that are left out."),
+        listing("table.include.list", [], MEDIUM, "The tables by regular expressions (Java's, run by RE2), one of which must match a whole name; not beside table.whitelist."),
+        listing("table.exclude.list", [], MEDIUM, "Regular expressions of tables that are left out; not beside table.blacklist."),
         whole("table.partitions", 1, MEDIUM, "In how many parts each table is read, at the same time as far as tasks.max allows. With other modes than bulk, each part has an offset of its own: rows of one table come in the order of their part alone, and neither the number nor table.partition.column can change while there are offsets.", AtLeast(1)),
         text("table.partition.column", "", MEDIUM, "The column of whole numbers (an integer type, or a decimal without fractions) whose rest, divided by table.partitions, tells the parts apart, and which does not change; incrementing.column.name if it is not given."),
         text("query", "", MEDIUM, "A query instead of tables; topic.prefix is then the topic."),
@@ -329,8 +335,15 @@ class JdbcSourceConnector(SourceConnector):
             raise ConnectError(f"The tables cannot be listed: {self._dialect.message(error)}") from None
         finally:
             connection.close()
-        wanted, left_out = set(self._config["table.whitelist"]), set(self._config["table.blacklist"])
-        return [each for each in found if (not wanted or each in wanted) and each not in left_out]
+        included, excluded = (self._chosen(*each) for each in _LISTS)
+        return [each for each in found if (included is None or included(each)) and not (excluded and excluded(each))]
+
+    def _chosen(self, names: str, patterns: str) -> Callable[[str], bool] | None:
+        """Whether a table is in one of the two lists; None: there is neither."""
+        given, compiled = set(self._config[names]), [compile_java(each) for each in self._config[patterns]]
+        if not given and not compiled:
+            return None
+        return lambda table: table in given or any(each.fullmatch(table) is not None for each in compiled)
 
     def _watch(self) -> None:
         while not self._stop.wait(self._config["table.poll.interval.ms"] / 1000):
@@ -372,6 +385,14 @@ class JdbcSourceConnector(SourceConnector):
                 found["table.partitions"].errors.append("Only tables are read in parts, not a query")
             if not found["table.partition.column"].value and "incrementing" not in str(mode):
                 found["table.partition.column"].errors.append("table.partitions needs it")
-        if found["query"].value and (found["table.whitelist"].value or found["table.blacklist"].value):
+        if found["query"].value and any(found[name].value for pair in _LISTS for name in pair):
             found["query"].errors.append("A query, or tables: not both")
+        for names, patterns in _LISTS:
+            if found[names].value and found[patterns].value:
+                found[patterns].errors.append(f"{names}, or this: not both")
+            try:
+                for each in found[patterns].value or []:
+                    compile_java(each)
+            except ConfigError as error:
+                found[patterns].errors.append(str(error))
         check_url(found)
