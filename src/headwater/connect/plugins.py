@@ -9,6 +9,7 @@ has our own plugins, under Java's class names and short ones, and what installed
 and likewise `headwater.connect.converters`, `.transforms` (a class, or a function of a record) and `.predicates`.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -23,6 +24,8 @@ from headwater.connect.data.record import ConnectRecord
 from headwater.connect.errors import ConnectError
 from headwater.connect.transforms.base import Part, PartTransformation, Transformation
 from headwater.connect.transforms.predicates import Predicate
+
+logger = logging.getLogger("headwater.connect")
 
 
 class Kind(StrEnum):
@@ -202,7 +205,12 @@ def of_function(function: Callable[[ConnectRecord], ConnectRecord | None]) -> ty
 def _installed() -> Iterator[Named]:
     for group, make in _GROUPS.items():
         for point in entry_points(group=f"headwater.connect.{group}"):
-            yield from make(point)
+            try:
+                found = list(make(point))
+            except Exception as error:  # noqa: BLE001 - somebody else's package: the others are there all the same
+                logger.error("event=plugin-left-out name=%r of=%r error=%r", point.name, point.value, str(error)[:500])
+            else:
+                yield from found
 
 
 def _connector(point: EntryPoint) -> Iterator[Named]:
