@@ -347,13 +347,37 @@ $$;"""  # it tells how many rows a call had: each result should hang on its own 
         ("SELECT ID, MAX(SIZED(I)) AS X FROM s WINDOW TUMBLING (SIZE 1 HOUR) WHERE I > 3 GROUP BY ID", {"X": 5}),
         ("SELECT SIZED(I) AS K, COUNT(*) AS X, AS_VALUE(SIZED(I)) AS V FROM s GROUP BY SIZED(I)", {"X": 9, "V": 9}),
         ("SELECT SIZED(I) AS K, COUNT(*) AS X, MAX(SIZED(J)) AS V FROM s GROUP BY SIZED(I)", {"X": 9, "V": 8}),
+        ("SELECT SIZED(I) AS K, J AS X FROM s WHERE J = 1 PARTITION BY SIZED(I)", {"X": 1}),
+        ("SELECT ID, EXPLODE(ARRAY[SIZED(I), 7]) AS X, EXPLODE(ARRAY[J]) AS Y FROM s", {"X": 7, "Y": None}),
+        ("SELECT ID, EXPLODE(ARRAY[7, SIZED(J)]) AS X FROM s", {"X": 8}),
     ],
 )
 def test_a_function_on_columns_is_called_once_for_a_run(select: str, expected: dict[str, int]) -> None:
-    query = _column_query(f"{_SIZED}CREATE TABLE t AS {select};")
+    kind = "TABLE" if "GROUP BY" in select else "STREAM"
+    query = _column_query(f"{_SIZED}CREATE {kind} t AS {select};")
     rows = [(at, b"\0\0\0\1", b'{"I": %d, "J": %s}' % (at, b"1" if at else b"null")) for at in range(9)]
     found = _through(_tasks(query), rows)
     assert json.loads(found[-1][1]) == expected
+
+
+@pytest.mark.parametrize("clauses", ["PARTITION BY {0}", "WHERE I > -9 PARTITION BY {0}"])
+def test_functions_on_columns_in_keys_and_table_functions_give_in_runs_what_they_give_one_by_one(clauses: str) -> None:
+    count = 0
+    for seed in range(4):
+        chance = random.Random(f"{clauses} {seed}")
+        make = Expressions(chance)
+        key = f"INVERSE({make.whole(1)[0]})"
+        query = _column_query(
+            f"CREATE STREAM t AS SELECT {key} AS K, EXPLODE(ARRAY[INVERSE({make.whole(1)[0]}), I]) AS X, "
+            f"EXPLODE(ARRAY[SHORTER(S, J)]) AS Y, J FROM s {clauses.format(key)};"
+        )
+        records = _records(chance, poison=False)
+        found = _through(_tasks(query), records)
+        told = _told(query)
+        assert found == _by_nodes(query, records), query.statement
+        assert sorted(told) == sorted(_told(query)), query.statement
+        count += len(found)
+    assert count > 50
 
 
 def test_stores_and_topics_are_called_as_without_functions_on_columns() -> None:

@@ -26,7 +26,6 @@ from headwater.sql.plan.relations import (
     RowColumn,
     RowFunction,
     filtering,
-    guarded,
     selection,
 )
 from headwater.sql.plan.rewriting import names_of, parts, replaced
@@ -161,11 +160,11 @@ class QueryBuilder:
         if relation.kind is SourceKind.TABLE:
             raise SqlError("Table source is not supported with table functions", position=calls[0].position)
         compiled = [self._table_function(call, relation) for call in calls]
-        functions = [
-            (function.call, [guarded(each.evaluate, function.name, self._errors) for each in arguments])
-            for function, arguments, _ in compiled
-        ]
-        errors = self._errors
+        errors, width = self._errors, len(relation.row)
+        taken = [(function.name, each) for function, arguments, _ in compiled for each in arguments]
+        ahead = grouping.Ahead(taken, width, errors, runs=True)
+        evaluates = iter(ahead.evaluates)
+        functions = [(function.call, [next(evaluates) for _ in arguments]) for function, arguments, _ in compiled]
 
         def explode(row: list[Any] | None) -> list[list[Any]]:
             if row is None:
@@ -178,12 +177,14 @@ class QueryBuilder:
                     errors.note("table function", error)
                     found.append([])
             longest = max(map(len, found))
-            return [[*row, *(each[at] if at < len(each) else None for each in found)] for at in range(longest)]
+            own = row[:width]
+            return [[*own, *(each[at] if at < len(each) else None for each in found)] for at in range(longest)]
 
         new = tuple(
             RowColumn(None, f"KSQL_SYNTH_{place}", given, pseudo=True) for place, (_, _, given) in enumerate(compiled)
         )
-        node = relation.node.flat_map_values(lambda row: explode(row), value=ROWS)
+        node = ahead.before(relation.node, "TABLE-FUNCTION-COLUMNS")
+        node = node.flat_map_values(lambda row: explode(row), value=ROWS)
         return replace(relation, node=node, row=(*relation.row, *new))
 
     def _table_function(self, call: tree.Call, relation: Relation) -> tuple[TableFunction, list[Compiled], Type]:
@@ -220,7 +221,7 @@ class QueryBuilder:
         if isinstance(single, tree.Literal) and single.value is None:
             node = relation.node.select_key(lambda _, row: None, key=reading.NoKey())  # noqa: ARG005
             return replace(relation, node=node, key=())
-        columns, evaluates, unnamed = [], [], 0
+        columns, keys, unnamed = [], [], 0
         aliases = {
             each.expression: each.alias for each in query.select if isinstance(each, tree.SelectItem) and each.alias
         }
@@ -231,19 +232,21 @@ class QueryBuilder:
             name, unnamed = _key_name(expression, relation, aliases, unnamed)
             same = frozenset(_holders(expression, relation))
             columns.append(KeyColumn(name, compiled.type, same, expression))
-            evaluates.append(guarded(compiled.evaluate, "PARTITION BY", self._errors))
+            keys.append(("PARTITION BY", compiled))
         serde = format_named(key_format.name).serde(
             [Field(each.name, each.type) for each in columns], key_format.options
         )
 
         of_key = relation.row_of_key()
+        ahead = grouping.Ahead(keys, len(relation.row), self._errors, runs=True)
+        evaluates = ahead.evaluates
 
         def key_of(old: Any, row: list[Any] | None) -> list[Any] | None:
             full = of_key(old) if row is None else row
             key = [evaluate(full) for evaluate in evaluates]
             return None if len(key) == 1 and key[0] is None else key
 
-        node = relation.node.select_key(key_of, key=serde)
+        node = ahead.before(relation.node, "PARTITION-BY-COLUMNS").select_key(key_of, key=serde)
         return replace(relation, node=node, key=tuple(columns))
 
     def _selected(self, relation: Relation, items: Sequence[Item], what: str, transient: bool) -> Result:
