@@ -7,6 +7,7 @@ import re
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -407,11 +408,17 @@ def test_bad_schemas_are_refused_and_the_registry_is_still_there(registry: Regis
         ({"schema": '{"type":"record","name":"R","fields":[{"name":"a","type":"file:///etc/passwd"}]}'}, 422),
         ({"schema": '"int"', "references": [{"name": "x", "subject": "../../x", "version": 1}]}, 422),
         ({"schema": '"int"', "schemaType": "<script>"}, 422),
+        ({"schema": '{"$ref": "http://localhost:1/x"}', "schemaType": "JSON"}, 422),
+        ({"schema": '{"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}', "schemaType": "JSON"}, 422),
+        ({"schema": 'syntax = "proto3"; import "/etc/passwd"; message M {}', "schemaType": "PROTOBUF"}, 422),
+        ({"schema": '{"type":"record","name":"R","fields":[', "references": [{}] * 1001}, 422),
     ):
         answer = registry.call("POST", f"/subjects/{topic}/versions", document)
         assert answer[0] == status, answer
         assert len(json.dumps(answer[1])) < 10_000
-    status, answer = registry.call("POST", f"/subjects/{topic}/versions", {"schema": "x" * 5_000_000})
+    for number, status in ((0, 404), (2**31 - 1, 404), (2**31, 404), (-1, 404), (10**4000, 404)):
+        assert registry.call("GET", f"/schemas/ids/{number}")[0] == status, number
+    status, answer = registry.call("POST", f"/subjects/{topic}/versions", {"schema": "x" * 10_000_000})
     assert (status, answer["error_code"]) == (413, 413)
     assert registry.call("GET", f"/subjects/{topic}/versions") == (200, [1])
 
@@ -517,3 +524,19 @@ def test_the_schema_commands_say_what_is_wrong_and_what_to_do(
     told("delete", topic, expected=0)
     assert "--permanent deletes it" in told("delete", topic)
     assert "schema list" in told("get", topic)
+
+
+def test_patterns_that_could_run_for_ever_do_not(registry: Registry, topic: str) -> None:
+    """Of the names of properties: what they match decides whether the next version is compatible."""
+
+    def version(**properties: Any) -> dict[str, Any]:
+        patterns = {"^(a+)+$": {"type": "string"}, "^(([a-z])+.)+[A-Z]([a-z])+$": {"type": "string"}}
+        document = {"type": "object", "patternProperties": patterns, "additionalProperties": False}
+        return {"schemaType": "JSON", "schema": json.dumps(document | {"properties": properties})}
+
+    assert registry.call("POST", f"/subjects/{topic}/versions", version())[0] == 200
+    nasty = "a" * 5000 + "!"
+    status, answer = registry.call("POST", f"/subjects/{topic}/versions", version(**{nasty: {"type": "integer"}}))
+    assert status == 200, answer
+    status, answer = registry.call("POST", f"/subjects/{topic}/versions", version(aaaa={"type": "integer"}))
+    assert (status, answer["error_code"]) == (409, 40901)

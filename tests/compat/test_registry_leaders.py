@@ -2,6 +2,7 @@
 off.
 """
 
+import asyncio
 import contextlib
 import signal
 import socket
@@ -9,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +19,14 @@ from compat.support.broker import BrokerProcess, HeadwaterBroker
 from compat.support.members import until
 from compat.support.quick import QUICK, lasting
 from compat.support.registry import Registry, ask, registries
+from headwater.registry.config import RegistryConfig
+from headwater.registry.decisions.documents import schema_request
+from headwater.registry.decisions.registering import Registry as RegistryOfDecisions
+from headwater.registry.decisions.registering import registration
+from headwater.registry.decisions.schema_parser import SchemaParser
+from headwater.registry.decisions.steps import Rules, run_in_place
+from headwater.registry.records import Record
+from headwater.registry.schema_log import NotLeading, SchemaLog
 
 SESSION_MS = 3000
 
@@ -73,6 +83,7 @@ class Load:
     registries: list[Registry]
     made: dict[int, int] = field(default_factory=dict)  # number of the schema -> id
     errors: list[str] = field(default_factory=list)
+    patience_s: float = 20
     _next: int = 1
     _ending: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -98,7 +109,7 @@ class Load:
 
     def register(self, registry: Registry, number: int) -> bool:
         connection = registry.connect()
-        connection.timeout = 20
+        connection.timeout = self.patience_s
         try:
             status, answer = ask(connection, "POST", f"/subjects/s{number}/versions", {"schema": schema(number)})
         except OSError:
@@ -123,6 +134,7 @@ def check(load: Load, registry: Registry) -> None:
     ids: dict[int, str] = {}
     for each in every:
         assert ids.setdefault(each["id"], each["schema"]) == each["schema"], "an id stands for two schemas"
+    assert "duplicate-id" not in registry.log, "an id was written for two schemas"  # the second is never shown
 
 
 def progress(load: Load, more: int) -> Callable[[], bool]:
@@ -165,18 +177,28 @@ def test_a_leader_that_was_stopped_and_goes_on_writes_nothing_over_its_successor
         for round_ in range(lasting(1, 8)):
             before = first.register(f"before-{round_}", schema(1000 + round_))["id"]
             leading, other = sorted((first, second), key=_leads, reverse=True)
+            load = Load([leading])
+            numbers = range(3000 + 10 * round_, 3004 + 10 * round_)
+            begun = [threading.Thread(target=load.register, args=(leading, each)) for each in numbers]
             leading.signal(signal.SIGSTOP)
             try:
                 made = until(lambda: _try_quickly(other, f"other-{round_}", schema(2000 + round_)), "nobody leads", 120)  # noqa: B023
+                # What the first answer to its fetch brings, it has read before it decides anything: not these.
+                more = [other.register(f"more-{round_}-{each}", schema(5000 + 10 * round_ + each)) for each in range(5)]
+                for each in begun:  # asked for while it sleeps: the first that it does when it goes on is to decide
+                    each.start()
             finally:
                 leading.signal(signal.SIGCONT)
-            after = leading.register(f"zombie-{round_}", schema(3000 + round_))[
-                "id"
-            ]  # it finds out that it does not lead
-            assert before < made < after
+            for each in begun:
+                each.join(120)
+            assert sorted(load.made) == list(numbers), load.errors
+            after = max(load.made.values())
+            assert before < made < more[0]["id"] < more[-1]["id"] < min(load.made.values())
+            assert len(set(load.made.values())) == len(numbers), "an id was given twice"
             for registry in (first, second):
                 until(lambda: registry.call("GET", f"/schemas/ids/{after}")[0] == 200, "it has not come", 120)  # noqa: B023
                 assert registry.call("GET", f"/schemas/ids/{made}")[1]["schema"] == schema(2000 + round_)
+                assert "duplicate-id" not in registry.log
 
 
 def _try_quickly(registry: Registry, subject: str, text: str) -> int | None:
@@ -233,12 +255,14 @@ def cut_and_heal(broker: BrokerProcess, link: Link, topic: str) -> None:
         with Registry(broker.bootstrap, **settings(topic)) as near:
             load = Load([near, far])
             load.begin(3)
-            begun = threading.Thread(target=load.register, args=(far, 200_000))
+            patient = Load([far], patience_s=120)
+            begun = threading.Thread(target=patient.register, args=(far, 200_000))
             try:
                 until(progress(load, 10), "nothing is registered", 120)
                 link.cut()
                 begun.start()
                 until(lambda: _leads(near), "nobody leads on this side of the cut", 120)
+                taken = near.register("taken", schema(250_000))["id"]  # the id of what waits in the cut, or a later one
                 until(progress(load, 10), "nothing is registered while one is cut off", 120)
                 assert far.call("GET", f"/schemas/ids/{known}")[1]["schema"] == schema(100_000)
                 link.heal()
@@ -250,7 +274,9 @@ def cut_and_heal(broker: BrokerProcess, link: Link, topic: str) -> None:
                     begun.join(120)
                 load.end()
             assert far.register("last", schema(400_000))["id"] > max(load.made.values())  # far has read all before it
+            load.made |= patient.made
             for registry in (near, far):
+                assert registry.call("GET", f"/schemas/ids/{taken}")[1]["schema"] == schema(250_000)
                 check(load, registry)
 
 
@@ -272,3 +298,64 @@ def test_a_follower_that_is_cut_off_from_the_brokers_alone_says_that_it_has_not_
             until(
                 lambda: far.call("GET", "/subjects/later/versions") == (200, [1]), "it never reads what it missed", 120
             )
+
+
+@pytest.mark.parametrize("is_begun", [False, True], ids=["decided", "sent"])
+def test_what_a_leader_had_decided_before_another_leads_is_never_written(
+    group_broker: BrokerProcess, topic: str, is_begun: bool
+) -> None:
+    """It stops between its decision and its write, or between its write and the commit, and goes on when another has
+    given the same id. Two logs in this process, so that it is certain where the first one stands.
+    """
+    given = {"kafkastore.bootstrap.servers": group_broker.bootstrap, "kafkastore.topic.replication.factor": "1"}
+    given |= {"kafkastore.topic": f"_{topic}", "schema.registry.group.id": topic}
+
+    def decision(log: SchemaLog, subject: str, size: int) -> list[Record]:
+        registry = RegistryOfDecisions(log.state, Rules(), SchemaParser())
+        request = schema_request({"schema": schema(size)})
+        return run_in_place(registration(registry, subject, request)).records
+
+    async def script() -> None:
+        first, second = (SchemaLog(RegistryConfig.of(given)[0]) for _ in range(2))
+        await first.open()
+        await second.open()
+        try:
+            await first.lead()
+            decided = decision(first, "zombie", 1)
+            asleep = asyncio.Event()
+            if is_begun:
+                begun = _paused_behind_its_send(first, asleep)
+                writing = asyncio.create_task(first.write(decided))
+                await begun.wait()
+            await second.lead()
+            await second.write(decision(second, "successor", 2))
+            asleep.set()
+            with pytest.raises(NotLeading):
+                await (writing if is_begun else first.write(decided))
+            await second.write(decision(second, "last", 3))
+            for log in (first, second):
+                await log.wait_for(second.applied_offset, 60)
+                ids = {name: each.id for name, versions in log.state.subjects.items() for each in versions.values()}
+                assert ids == {"successor": 1, "last": 2}
+        finally:
+            await first.close()
+            await second.close()
+
+    asyncio.run(script())
+
+
+def _paused_behind_its_send(log: SchemaLog, until_set: asyncio.Event) -> asyncio.Event:
+    """Set when the broker has the records of the next transaction, which is not committed before `until_set`."""
+    producer, begun = log._producer, asyncio.Event()
+    assert producer is not None
+    send = producer.send
+
+    async def paused(*arguments: Any, **more: Any) -> Any:
+        delivery = await send(*arguments, **more)
+        await delivery
+        begun.set()
+        await until_set.wait()
+        return delivery
+
+    producer.send = paused  # type: ignore[method-assign]
+    return begun
