@@ -1,5 +1,6 @@
 """PostgreSQL to a topic and back into PostgreSQL, row for row, with a restart in between."""
 
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -11,6 +12,7 @@ from headwater.connect.connectors.jdbc_sink import JdbcSinkConnector
 from headwater.connect.connectors.jdbc_source import JdbcSourceConnector
 from headwater.connect.data import schema as s
 from headwater.connect.data.struct import Struct
+from headwater.connect.errors import RetriableError
 from headwater.testing.connect import ConnectWorker, SinkKit, SourceKit
 from spark.support.postgres import Postgres, running_postgres
 
@@ -108,3 +110,52 @@ def test_columns_without_a_zone_are_in_that_of_the_database(database: Postgres) 
     sink.commit()
     sink.close()
     assert rows(database, "SELECT bare::text, zoned FROM t WHERE id = 3") == [("2020-07-01 12:00:00", moment)]
+
+
+def test_a_database_that_is_full_restarted_or_slow_has_each_row_once(database: Postgres) -> None:
+    """A full one answers with the code that PostgreSQL has for it, from a trigger."""
+    rows(database, "CREATE TABLE t (id BIGINT)")
+    rows(database, "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF NEW.id % 10 = 7 THEN RAISE EXCEPTION 'No space left on device' USING ERRCODE = '53100'; END IF; RETURN NEW; END $$")  # fmt: skip
+    rows(database, "CREATE TRIGGER full_disk BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION full_disk()")
+    sink = SinkKit(JdbcSinkConnector, {"connection.url": f"jdbc:{database.url}", "progress.table": "p", "table.name.format": "t", "retry.backoff.ms": "5"})  # fmt: skip
+    sink.task.open([sink.partition])
+    schema = s.struct([("id", s.INT64)])
+
+    def records(first: int) -> list[Any]:
+        return [sink.record(Struct(schema, {"id": n}), schema=schema) for n in range(first, first + 10)]
+
+    full = records(0)
+    for _ in range(2):
+        with pytest.raises(RetriableError, match="No space left on device"):
+            sink.put(*full)
+    assert rows(database, "SELECT count(*) FROM t") == [(0,)]
+    rows(database, "DROP TRIGGER full_disk ON t")
+    sink.put(*full)
+
+    restarted = records(10)
+    database.stop("immediate")
+    with pytest.raises(RetriableError, match=r"The database said|Cannot connect"):
+        sink.put(*restarted)
+    database.start()
+    sink.put(*restarted)
+
+    slow, writing = records(20), threading.Event()
+
+    def put() -> None:
+        writing.set()
+        sink.put(*slow)
+
+    with psycopg.connect(database.url) as other:
+        other.execute("LOCK TABLE t IN ACCESS EXCLUSIVE MODE")
+        thread = threading.Thread(target=put)
+        thread.start()
+        assert writing.wait(60)
+        waits = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+        with psycopg.connect(database.url, autocommit=True) as looking:
+            while looking.execute(waits).fetchall() == [(0,)]:
+                assert thread.is_alive()
+    thread.join(60)
+    assert not thread.is_alive()
+    sink.close()
+    assert rows(database, "SELECT id FROM t ORDER BY id") == [(n,) for n in range(30)]
+    assert sink.reported == []

@@ -1,9 +1,11 @@
-"""PostgreSQL to a topic to PostgreSQL, row for row, while workers of the group are killed: thirty rounds, by chance.
+"""PostgreSQL to a topic to PostgreSQL, row for row, and its changes to a topic, while workers of the group are killed:
+thirty rounds, by chance.
 
-The source is exactly once by its transactions, the sink by its table of progress, so the copy has neither more rows nor
-fewer; it has no primary key that would hide a row that came twice. HEADWATER_CHAOS_SEED draws other kills.
+The sources are exactly once by their transactions, the sink by its table of progress, so the copy has neither more rows
+nor fewer; it has no primary key that would hide a row that came twice. HEADWATER_CHAOS_SEED draws other kills.
 """
 
+import json
 import os
 from pathlib import Path
 from random import Random
@@ -56,6 +58,47 @@ def test_rows_are_copied_once_though_workers_are_killed(broker_address: str, top
                 worker.kill()
         assert len(committed(broker_address, f"pg-{name}")) == wanted
         assert ask(f"SELECT * FROM {name}_copy ORDER BY id") == ask(f"SELECT * FROM {name} ORDER BY id")
+
+
+@pytest.mark.soak(only=True)
+@pytest.mark.timeout(3600)
+def test_changes_come_once_and_in_order_though_workers_are_killed(
+    broker_address: str, topic: str, tmp_path: Path
+) -> None:
+    random = Random(SEED)
+    print(f"HEADWATER_CHAOS_SEED={SEED} HEADWATER_CONNECT_ROUNDS={ROUNDS}")
+    name = topic.replace("-", "_").replace(".", "_")[:30]
+    changes = f"{name}.public.t"
+    with Admin({"bootstrap.servers": broker_address}) as admin:
+        admin.create_topics([NewTopic(changes, 1)])
+    with running_postgres("wal_level=logical") as server, psycopg.connect(server.url, autocommit=True) as database:
+        database.execute("CREATE TABLE t (id BIGINT PRIMARY KEY, n BIGINT NOT NULL)")
+        settings = {**JSON, "value.converter.schemas.enable": "false"}
+        workers = [WorkerProcess(tmp_path, broker_address, f"changes-{topic}", **settings) for _ in range(2)]
+
+        def seen() -> list[int]:
+            return [json.loads(each)["after"]["n"] for each in committed(broker_address, changes)]
+
+        try:
+            config = {"connector.class": "PostgresCdc", "database.hostname": str(server.directory), "database.port": "5432", "database.user": "headwater", "database.dbname": "postgres", "topic.prefix": name, "slot.name": name.lower(), "snapshot.mode": "no_data", "plugin.name": "pgoutput"}  # fmt: skip
+            assert workers[0].door.ask("PUT", "/connectors/changes/config", config)[0] in (200, 201)
+            slots = "SELECT count(*) FROM pg_replication_slots WHERE active"
+            until(lambda: database.execute(slots).fetchall() == [(1,)], "the log is read")
+            last = 0
+            for _ in range(ROUNDS):
+                first, last = last + 1, last + random.randint(1, 400)
+                sql = "INSERT INTO t SELECT n %% 50, n FROM generate_series(%s::bigint, %s::bigint) n ON CONFLICT (id) DO UPDATE SET n = excluded.n"  # fmt: skip
+                for each in range(first, last + 1, 40):  # no row twice in one statement
+                    database.execute(sql, (each, min(each + 39, last)))
+                some = random.randint(0, last)
+                until(lambda some=some: len(seen()) >= some, f"{some} changes")  # type: ignore[misc]
+                workers.pop(random.randrange(2)).kill()
+                workers.append(WorkerProcess(tmp_path, broker_address, f"changes-{topic}", **settings))
+            until(lambda: len(seen()) >= last, "all changes")
+        finally:
+            for worker in workers:
+                worker.kill()
+        assert seen() == list(range(1, last + 1))
 
 
 def _create(worker: WorkerProcess, name: str, url: str) -> None:
