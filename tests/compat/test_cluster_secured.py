@@ -1,8 +1,9 @@
-"""Three brokers that speak TLS and log in at each other, by SCRAM and with sessions that end: replicas are in sync,
-users are known to all, and what one of them may change counts once, whichever broker is asked.
+"""Three brokers that speak TLS and log in at each other, each by another mechanism and with sessions that end: replicas
+are in sync, users are known to all, and what one of them may change counts once, whichever broker is asked.
 """
 
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from kafka import KafkaAdminClient
 from kafka.protocol.admin import CreateTopicsRequest
 
-from compat.support.certificates import Authority
+from compat.support.certificates import Authority, Issuer
 from compat.support.server_process import end_servers, started_server
 from headwater.base.errors import ErrorCode
 from headwater.client import Admin, Producer
@@ -23,13 +24,18 @@ from headwater.server.zookeeper.process import free_ports, start
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
 
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+MECHANISMS = ("SCRAM-SHA-256", "PLAIN", "OAUTHBEARER")  # one of each broker
 PASSWORD = "canary-7319"
 
 
 @pytest.fixture(scope="module")
 def brokers(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[tuple[list[str], Authority, list[Path]]]":
     directory = tmp_path_factory.mktemp("cluster")
-    authority = Authority(directory)
+    authority, issuer = Authority(directory), Issuer()
+    (directory / "jwks.json").write_bytes(issuer.jwks())
+    (directory / "token").write_text(issuer.token(sub="broker", aud="headwater", exp=time.time() + 3600))
     zookeeper = start(directory / "zookeeper", free_ports(1)[0])
     processes: list[subprocess.Popen[str]] = []
     logs = [directory / f"broker-{number}.log" for number in (1, 2, 3)]
@@ -42,9 +48,16 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[tuple[list[st
                 "zookeeper.connect": zookeeper.address,
                 "listeners": "SASL_SSL://127.0.0.1:0",
                 "security.inter.broker.protocol": "SASL_SSL",
-                "sasl.enabled.mechanisms": "SCRAM-SHA-256",
-                "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-256",
+                "sasl.enabled.mechanisms": ",".join(MECHANISMS),
+                "sasl.mechanism.inter.broker.protocol": MECHANISMS[number - 1],
                 "sasl.jaas.config": f'{SCRAM} username="broker" password="{PASSWORD}";',
+                "listener.name.sasl_ssl.plain.sasl.jaas.config": (
+                    f'{PLAIN} username="broker" password="{PASSWORD}" user_broker="{PASSWORD}";'
+                ),
+                "listener.name.sasl_ssl.oauthbearer.sasl.jaas.config": f"{OAUTH};",
+                "sasl.oauthbearer.jwks.endpoint.url": f"file://{directory / 'jwks.json'}",
+                "sasl.oauthbearer.expected.audience": "headwater",
+                "sasl.oauthbearer.token.endpoint.url": f"file://{directory / 'token'}",
                 "connections.max.reauth.ms": "20000",
                 "controller.quota.window.num": "1000",  # five partitions at once, then one in 200 seconds
                 "ssl.keystore.location": authority.pem(f"broker{number}"),
@@ -71,7 +84,7 @@ def test_replicas_are_in_sync_and_users_are_known_everywhere(
         "sasl.password": PASSWORD,
     }
     with Admin({**settings, "bootstrap.servers": addresses[0]}) as admin:
-        admin.create_topics([NewTopic("orders", 2, 2, configs={"min.insync.replicas": "2"})])
+        admin.create_topics([NewTopic("orders", 3, 3, configs={"min.insync.replicas": "3"})])
         wanted = [ScramUpsertion("alice", b"wonder", ScramMechanism.SHA_256)]
         assert admin.alter_user_scram_credentials(wanted) == {"alice": None}
     with Producer({**settings, "bootstrap.servers": addresses[0], "acks": "all"}) as producer:

@@ -11,9 +11,11 @@ from typing import Any, NamedTuple
 
 import pytest
 from aiokafka import AIOKafkaProducer
+from aiokafka.abc import AbstractTokenProvider as AiokafkaTokens
 from confluent_kafka import Producer as ConfluentProducer
-from confluent_kafka.admin import AdminClient
-from kafka import KafkaConsumer, KafkaProducer
+from confluent_kafka.admin import AdminClient, NewTopic
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka.net.sasl.oauth import AbstractTokenProvider as KafkaPythonTokens
 
 from compat.support.certificates import Authority, Issuer
 from compat.support.java import ADMIN_TIMEOUTS, Java, JavaError
@@ -125,6 +127,55 @@ def test_librdkafka_by_token(secured: Secured) -> None:
     producer.produce("librdkafka", b"x", on_delivery=lambda error, _: delivered.append(error))
     producer.flush(60)
     assert delivered == [None]
+
+
+def test_a_certificate_is_a_login(secured: Secured) -> None:
+    """The name that `ssl.principal.mapping.rules` makes of it stands in the log beside what it changes."""
+    settings = secured.settings("SSL") | {
+        "ssl.certificate.location": secured.certificate,
+        "ssl.key.location": secured.certificate,
+    }
+    admin = AdminClient(settings)
+    for made in admin.create_topics([NewTopic("by-certificate", 1)]).values():
+        made.result(60)
+    client = KafkaAdminClient(
+        bootstrap_servers=secured.addresses["SSL"],
+        security_protocol="SSL",
+        ssl_cafile=secured.authority,
+        ssl_certfile=secured.certificate,
+        ssl_keyfile=secured.certificate,
+    )
+    client.create_topics({"by-certificate-2": {"num_partitions": 1, "replication_factor": 1}})
+    client.close()
+    for name in ("by-certificate", "by-certificate-2"):
+        told = [line for line in secured.log.read_text().splitlines() if repr(name) in line and "principal=" in line]
+        assert [("principal='User:alice'" in line) for line in told] == [True], told
+
+
+def test_kafka_python_and_aiokafka_by_token(secured: Secured) -> None:
+    class KafkaPythonToken(KafkaPythonTokens):
+        def token(self) -> str:
+            return secured.token
+
+    class AiokafkaToken(AiokafkaTokens):
+        async def token(self) -> str:
+            return secured.token
+
+    settings: dict[str, Any] = {
+        "bootstrap_servers": secured.addresses["SASL_SSL"],
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "OAUTHBEARER",
+    }
+    producer = KafkaProducer(**settings, ssl_cafile=secured.authority, sasl_oauth_token_provider=KafkaPythonToken())
+    producer.send("by-token", b"value").get(60)
+    producer.close()
+
+    async def send() -> None:
+        context = ssl.create_default_context(cafile=secured.authority)
+        async with AIOKafkaProducer(**settings, ssl_context=context, sasl_oauth_token_provider=AiokafkaToken()) as its:
+            await its.send_and_wait("by-token", b"value")
+
+    asyncio.run(send())
 
 
 @each_way

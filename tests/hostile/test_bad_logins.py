@@ -5,6 +5,7 @@ log in and are served meanwhile, and neither the log nor the memory grows with t
 import re
 import socket
 import ssl
+import struct
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -34,6 +35,7 @@ LOGINS = lasting(500, 5000)
 TRIERS = 10
 HANDSHAKES = lasting(2300, 4000)  # of which 2000 at most wait
 HANDSHAKE_BYTES_MAX = 100_000
+CLAIMING = 1000
 FLOOD_FROM = "127.0.0.2"
 LINES_PER_SECOND = 20  # a second of the clock may have the end of one such second and the start of the next
 PENDING_MAX = 2000
@@ -120,6 +122,27 @@ def test_five_hundred_bad_logins_beside_a_healthy_client(broker: BrokerProcess) 
     assert PASSWORD not in "\n".join(lines)
     assert not re.search(r"wrong-\d", broker.log)
     wait_for(lambda: sockets(broker) <= before, "their connections are closed")
+
+
+@pytest.mark.parametrize("what", ["a length of 2 GiB", "an array of 2^31"])
+def test_what_claims_much_before_a_login_costs_nothing(broker: BrokerProcess, what: str) -> None:
+    """A thousand connections that have not logged in, and say how large their request is, or what is in it."""
+    handshake = struct.pack(">hhihh", 17, 1, 1, -1, 5) + b"PLAIN"
+    array = struct.pack(">hhih", 3, 1, 1, -1) + struct.pack(">i", 2**31 - 1)  # Metadata of so many topics
+    data = {
+        "a length of 2 GiB": struct.pack(">i", 2**31 - 1) + handshake,
+        "an array of 2^31": struct.pack(">i", len(array)) + array,
+    }[what]
+    with ExitStack() as stack, Producer(login(broker, "SASL_PLAINTEXT")) as healthy:
+        healthy.send("served", b"before").result(WAIT_S)
+        assert stack.enter_context(many_descriptors(CLAIMING)) == CLAIMING, "ulimit -Hn is too low for this test"
+        before = memory_bytes(broker)
+        for _ in range(CLAIMING):
+            sock = stack.enter_context(connect_from(FLOOD_FROM, broker))
+            with suppress(ConnectionError):
+                sock.sendall(data)
+        healthy.send("served", b"meanwhile").result(WAIT_S)
+        assert memory_bytes(broker) - before < 50 << 20
 
 
 def test_handshakes_that_never_end_by_the_thousand(tmp_path: Path) -> None:

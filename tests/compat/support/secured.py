@@ -4,7 +4,7 @@ import http.client
 import json
 import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,6 +30,7 @@ class SecuredCluster(NamedTuple):
     authority: str
     certificate: str
     issuer: Issuer
+    certificates: Authority
 
     def client(self, user: str, prefix: str = "") -> dict[str, str]:
         """Settings of a client, by Java's names."""
@@ -67,7 +68,9 @@ def bearer(token: str) -> dict[str, str]:
 
 
 @contextmanager
-def secured_cluster(directory: Path, rules: list[AclBinding]) -> Iterator[SecuredCluster]:
+def secured_cluster(
+    directory: Path, rules: list[AclBinding], settings: Mapping[str, str] | None = None
+) -> Iterator[SecuredCluster]:
     """SASL_SSL alone. `admin` is the super user; the others have `rules`. `plain` is listed for PLAIN, the rest have
     SCRAM credentials.
     """
@@ -90,10 +93,11 @@ def secured_cluster(directory: Path, rules: list[AclBinding]) -> Iterator[Secure
             "sasl.oauthbearer.expected.audience": "headwater",
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users": "User:admin",
+            **(settings or {}),
         },
     )
     broker.start()
-    cluster = SecuredCluster(broker, directory, authority.path, certificate, issuer)
+    cluster = SecuredCluster(broker, directory, authority.path, certificate, issuer, authority)
     try:
         with cluster.admin() as admin:
             mechanisms = {

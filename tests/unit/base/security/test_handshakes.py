@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from compat.support.certificates import Authority
+from headwater.base.errors import UserError
 from headwater.base.security.tls import TlsSettings, client_context, server_context
 
 
@@ -49,7 +50,7 @@ def authority(tmp_path: Path) -> Authority:
     return Authority(tmp_path)
 
 
-def trusting(authority: Authority, **more: str) -> ssl.SSLContext:
+def trusting(authority: Authority, **more: str | tuple[str, ...]) -> ssl.SSLContext:
     return client_context(TlsSettings(truststore_location=authority.path, **more))  # type: ignore[arg-type]
 
 
@@ -114,3 +115,36 @@ def test_nobody_negotiates_again_and_nobody_speaks_what_is_older_than_1_2(author
     with pytest.warns(DeprecationWarning, match="TLSv1_1"):
         older.minimum_version = older.maximum_version = ssl.TLSVersion.TLSv1_1
     assert shaken(server, older) != ""
+
+
+def test_cipher_suites_have_their_iana_names_and_are_those_that_are_spoken(authority: Authority) -> None:
+    suite = "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"
+    older = TlsSettings(
+        keystore_location=authority.pem("broker"), enabled_protocols=("TLSv1.2",), cipher_suites=(suite,)
+    )
+    server = server_context(older)
+    assert server.maximum_version == ssl.TLSVersion.TLSv1_2
+    chosen = [each["name"] for each in server.get_ciphers() if each["protocol"] == "TLSv1.2"]
+    assert chosen == ["ECDHE-ECDSA-AES256-GCM-SHA384"]
+    assert shaken(server, trusting(authority)) == ""
+    other = trusting(authority, cipher_suites=("TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",))
+    assert shaken(server, other) != ""
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"cipher_suites": ("TLS_AES_256_GCM_SHA384",)}, "TLS 1.3 cannot be chosen"),
+        ({"cipher_suites": ("ECDHE-ECDSA-AES256-GCM-SHA384",)}, "no such cipher suite"),
+        ({"cipher_suites": ("TLS_RSA_WITH_RC4_128_MD5",)}, "no such cipher suite"),
+        ({"enabled_protocols": ("TLSv1.1", "TLSv1.2")}, "TLS before 1.2 is broken"),
+        ({"enabled_protocols": ()}, "ssl.enabled.protocols"),
+    ],
+    ids=str,
+)
+def test_suites_and_protocols_that_cannot_be_had_are_refused_with_a_sentence(
+    authority: Authority, settings: dict[str, tuple[str, ...]], said: str
+) -> None:
+    with pytest.raises(UserError) as told:
+        server_context(TlsSettings(keystore_location=authority.pem("broker"), **settings))  # type: ignore[arg-type]
+    assert said in str(told.value)
