@@ -274,6 +274,55 @@ def test_a_stream_of_files_becomes_records_though_the_worker_is_another(
     assert spark.streams.active == []
 
 
+SOURCE_OF_ONES_OWN = """
+from pyspark.sql.datasource import DataSource, DataSourceReader
+
+def make():  # so that it travels to the executors as it is: there is no package there
+    class Squares(DataSource):
+        @classmethod
+        def name(cls):
+            return "squares"
+
+        def schema(self):
+            return "n INT, square INT"
+
+        def reader(self, schema):
+            return Reader(int(self.options["last"]))
+
+    class Reader(DataSourceReader):
+        def __init__(self, last):
+            self.last = last
+
+        def read(self, partition):
+            return ((n, n * n) for n in range(1, self.last + 1))
+
+    return Squares
+
+Squares = make()
+"""
+
+
+def test_a_data_source_of_an_installed_package_is_a_connector(
+    spark: SparkSession, broker: Broker, made: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    about = tmp_path / "my_squares-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: my-squares\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[headwater.connect.data_sources]\nSquares = my_squares:Squares\n")
+    (tmp_path / "my_squares.py").write_text(SOURCE_OF_ONES_OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    config = {
+        "connector.class": "SparkSource", "topic": made, "format": "squares", "options.last": "4", "read.mode": "batch",
+        "key.columns": "n", "value.converter": JSON, "value.converter.schemas.enable": "false",
+    }  # fmt: skip
+    settings = {"offset.storage.file.filename": str(tmp_path / "offsets")}
+    with ConnectWorker(broker.bootstrap_servers, settings=settings) as worker:
+        worker.create("squares", config)
+        found = read_all(broker, made, 4)
+    assert sorted(json.loads(each.value)["square"] for each in found) == [1, 4, 9, 16]
+    assert spark.streams.active == []
+
+
 def test_a_batch_that_is_in_the_topic_is_passed_over_when_spark_gives_it_again(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -197,7 +197,8 @@ Java's as far as RE2 reads them: no look-around, no back references. Dates reach
 
 A connector and its task are two small classes (`headwater.connect.api`), methods may be coroutines; `examples/connect_numbers.py` is
 one. A package registers it as an entry point, `[project.entry-points."headwater.connect.connectors"]`; converters, transforms (a class,
-or a function of a record) and predicates likewise. A config can only name what is registered so; `plugin.allowlist` narrows that down.
+or a function of a record) and predicates likewise. A `DataSource` of PySpark's under `headwater.connect.data_sources` is a `format` for SparkSource and SparkSink; its package must be
+on every machine with executors. A config can only name what is registered so; `plugin.allowlist` narrows that down.
 `headwater.testing.connect` runs a source or a sink alone (`SourceKit`, `SinkKit`) or in a worker against an embedded broker (`ConnectWorker`).
 
 Many records at a time are cheaper than one by one: a source whose `poll` gives a list of records with the same schema objects, topic and

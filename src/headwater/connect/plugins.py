@@ -6,7 +6,8 @@ has our own plugins, under Java's class names and short ones, and what installed
     [project.entry-points."headwater.connect.connectors"]
     Numbers = "my_package.numbers:NumbersConnector"
 
-and likewise `headwater.connect.converters`, `.transforms` (a class, or a function of a record) and `.predicates`.
+and likewise `headwater.connect.converters`, `.transforms` (a class, or a function of a record) and `.predicates`. Classes
+under `headwater.connect.data_sources` are PySpark's (`DataSource`): formats for SparkSource and SparkSink.
 """
 
 import logging
@@ -204,13 +205,23 @@ def of_function(function: Callable[[ConnectRecord], ConnectRecord | None]) -> ty
 
 def _installed() -> Iterator[Named]:
     for group, make in _GROUPS.items():
-        for point in entry_points(group=f"headwater.connect.{group}"):
-            try:
-                found = list(make(point))
-            except Exception as error:  # noqa: BLE001 - somebody else's package: the others are there all the same
-                logger.error("event=plugin-left-out name=%r of=%r error=%r", point.name, point.value, str(error)[:500])
-            else:
-                yield from found
+        for found in _loaded(group, lambda point, make=make: list(make(point))):  # type: ignore[misc]
+            yield from found
+
+
+def data_sources() -> Iterator[Any]:
+    """PySpark's, of installed packages."""
+    return _loaded("data_sources", EntryPoint.load)
+
+
+def _loaded(group: str, load: Callable[[EntryPoint], Any]) -> Iterator[Any]:
+    for point in entry_points(group=f"headwater.connect.{group}"):
+        try:
+            found = load(point)
+        except Exception as error:  # noqa: BLE001 - somebody else's package: the others are there all the same
+            logger.error("event=plugin-left-out name=%r of=%r error=%r", point.name, point.value, str(error)[:500])
+        else:
+            yield found
 
 
 def _connector(point: EntryPoint) -> Iterator[Named]:

@@ -1,7 +1,7 @@
 """The one Spark session of a worker: begun by the first connector that needs it, stopped with the worker.
 
 What it is made of stands in the worker's properties alone: `spark.master` and every other `spark.*`, jars and packages
-among them. A session whose JVM is gone is forgotten, and the next task that asks begins another one.
+among them; and it knows the data sources that installed packages register. A session whose JVM is gone is forgotten, and the next task that asks begins another one.
 """
 
 import logging
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.errors import UserError
 from headwater.connect.errors import ConnectError, Interrupted
+from headwater.connect.plugins import data_sources
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,6 +67,11 @@ class WorkerSpark:
             made = session(self._name, master=master, **options)
         except UserError as error:
             raise ConnectError(f"The worker's Spark session cannot be begun: {error}") from error
+        for source in data_sources():
+            try:
+                made.dataSource.register(source)
+            except Exception as error:  # noqa: BLE001 - somebody else's package: the others are there all the same
+                logger.error("event=data-source-left-out class=%r error=%r", source, str(error)[:500])
         context = made.sparkContext
         self.place = f"spark {context.master} {context.applicationId}"
         logger.info("event=spark-session-begun master=%r application=%r", context.master, context.applicationId)
