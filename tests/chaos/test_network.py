@@ -141,6 +141,7 @@ def test_nobody_at_the_other_end_closes_the_connection(network: Network) -> None
         (opening("broker-2"), "broker-2"),
         (opening("broker-12") + b"more", "broker-12"),
         (opening("__forwarded-broker-3"), "broker-3"),
+        (opening("__forwarded-broker-3 User%3Aalice a-client-with-a-name-that-is-long"), "broker-3"),
         (opening("rdkafka"), EVERYONE),
         (opening("x" * 200), EVERYONE),
     ],

@@ -100,6 +100,10 @@ def test_replicas_are_in_sync_and_users_are_known_everywhere(
         text = log.read_text()
         assert PASSWORD not in text
         assert "peer-login-failed" not in text
+    kept = b"".join(path.read_bytes() for path in (logs[0].parent / "zookeeper").rglob("*") if path.is_file())
+    assert b"SCRAM-SHA-256" in kept, "ZooKeeper was not looked at"
+    assert b"wonder" not in kept
+    assert PASSWORD.encode() not in kept
 
 
 def test_changes_count_once_whichever_broker_is_asked(

@@ -19,7 +19,7 @@ EVERYONE = ""
 PIECE_BYTES = 256 * 1024
 CLIENT_ID_FROM = 14  # behind length, key, version, correlation id and the client id's own length
 OPENING_BYTES = 64  # of a first request: enough to see who sends it
-NAMED = re.compile(rb"broker-\d+$")
+NAMED = re.compile(rb"broker-\d+(?=$| )")  # behind it, in whose name it asks
 
 
 @dataclass(eq=False)
