@@ -4,9 +4,12 @@ frames until then.
 
 import logging
 import struct
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from http.client import BadStatusLine
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +25,7 @@ from headwater.base.security.scram import ScramClient, ScramMechanism, credentia
 from headwater.broker.context import ConnectionContext
 from headwater.broker.registry import APIS
 from headwater.metadata.image import UserConfigured
+from headwater.server.loop import Loop
 from headwater.server.node import Node
 from headwater.server.security import jwks, listener_security, secure_connection
 from headwater.server.security.sasl_servers import Mechanisms, PlainServer
@@ -230,6 +234,34 @@ def test_a_fetch_of_keys_that_breaks_is_told_and_comes_again(monkeypatch: pytest
     got: list[tuple[bytes | None, str]] = []
     jwks._fetch("http://x", lambda document, why: got.append((document, why)), lambda call: call())
     assert got == [(None, "no HTTP at all")]
+
+
+@pytest.mark.parametrize(("path", "said"), [("/keys", "event=keys-not-fetched"), ("/moved", "302")])
+def test_keys_come_from_an_allowed_url_and_not_from_where_it_leads(
+    caplog: pytest.LogCaptureFixture, path: str, said: str
+) -> None:
+    asked, document = list[str](), Issuer().jwks()
+
+    class Keys(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(200 if self.path == "/keys" else 302)
+            self.send_header("Location", "/keys")
+            self.end_headers()
+            self.wfile.write(document)
+
+        def log_message(self, *_: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Keys) as server, closing(Loop()) as loop:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}{path}"
+        settings = {"sasl.oauthbearer.jwks.endpoint.url": url, "sasl.oauthbearer.allowed.urls": url}
+        keys = jwks.KeySet(BrokerConfig(settings).listener("SASL_SSL"), loop)
+        while not keys.current() and said not in caplog.text:
+            loop.turn(0.01)
+        server.shutdown()
+    assert asked == [path]
+    assert len(keys.current()) == (path == "/keys")
 
 
 def test_tokens_count_from_when_oauthbearer_is_enabled(visit: MakeVisitor, tmp_path: Path) -> None:
