@@ -352,7 +352,7 @@ def _paused_behind_its_send(log: SchemaLog, until_set: asyncio.Event) -> asyncio
 
     async def paused(*arguments: Any, **more: Any) -> Any:
         delivery = await send(*arguments, **more)
-        await delivery
+        await producer.flush()
         begun.set()
         await until_set.wait()
         return delivery

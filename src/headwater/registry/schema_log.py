@@ -24,6 +24,7 @@ logger = logging.getLogger("headwater.registry")
 _POLL_RECORDS_MAX: Final = 5000
 _KNOWN_AGAIN_S: Final = 0.1
 _REACHED_AGAIN_S: Final = 0.5
+_LINGER_MS: Final = 1000  # a transaction is flushed when all of its records are there
 _FENCED: Final = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
 
 
@@ -225,7 +226,7 @@ class SchemaLog:
                 **self._client,
                 "transactional.id": self._config.text("schema.registry.group.id"),
                 "acks": "all",
-                "linger.ms": 0,
+                "linger.ms": _LINGER_MS,
                 "max.block.ms": timeout_ms,
                 "delivery.timeout.ms": timeout_ms,
                 "request.timeout.ms": min(30_000, timeout_ms),
@@ -269,6 +270,7 @@ class SchemaLog:
                 await producer.send(self._topic, encode_value(each.value), key=encode_key(each.key), partition=0)
                 for each in records
             ]
+            await producer.flush()  # all in one request, and nothing lingers
             for delivery in deliveries:
                 await delivery
         offset: int = deliveries[-1].result(0).offset

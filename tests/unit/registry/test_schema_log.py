@@ -1,17 +1,20 @@
 """The topic of schemas as a registry finds it: one that would lose schemas is refused. The brokers are made up here."""
 
 import asyncio
-from collections.abc import Iterable
+import contextlib
+from collections.abc import AsyncIterator, Generator, Iterable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from headwater.base.errors import ErrorCode, KafkaError, UserError
+from headwater.client import AsyncProducer
 from headwater.client.addresses import Address
 from headwater.client.errors import BootstrapFailed, ConnectionFailed
 from headwater.registry import schema_log
 from headwater.registry.config import RegistryConfig
+from headwater.registry.records import Key, Record
 from headwater.registry.schema_log import SchemaLog
 
 REFUSED = BootstrapFailed([ConnectionFailed(Address("host", 1), "nothing listens there", refused=True)])
@@ -166,6 +169,43 @@ def test_what_compaction_has_taken_before_a_registry_started_is_not_waited_for()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(schema_log, "AsyncConsumer", lambda _config: Compacted())
         assert asyncio.run(read()) == 4
+
+
+def test_all_records_of_a_transaction_go_out_together() -> None:
+    """One by one, each would be a request of its own: that is most of what a schema costs."""
+
+    class Delivered:
+        def __await__(self) -> Generator[Any, None, None]:
+            yield from ()
+
+        def result(self, _timeout_s: float) -> Any:
+            return SimpleNamespace(offset=7)
+
+    class Producer:
+        def __init__(self) -> None:
+            self.done: list[str] = []
+
+        @contextlib.asynccontextmanager
+        async def transaction(self) -> AsyncIterator[None]:
+            self.done.append("begin")
+            yield
+            self.done.append("commit")
+
+        async def send(self, _topic: str, value: bytes | None, *, key: bytes, partition: int) -> Any:
+            assert (partition, value, bool(key)) == (0, None, True)
+            self.done.append("send")
+            return Delivered()
+
+        async def flush(self) -> None:
+            self.done.append("flush")
+
+    async def write() -> tuple[int, list[str]]:
+        producer = Producer()
+        log = SchemaLog(RegistryConfig.of({})[0])
+        records = [Record(Key("CONFIG", each), None) for each in "ab"]
+        return await log._transaction(cast("AsyncProducer", producer), records), producer.done
+
+    assert asyncio.run(write()) == (7, ["begin", "send", "send", "flush", "commit"])
 
 
 @pytest.mark.parametrize("code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.LEADER_NOT_AVAILABLE])
