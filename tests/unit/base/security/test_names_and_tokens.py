@@ -2,6 +2,8 @@
 
 import base64
 import json
+import os
+import tempfile
 from collections.abc import Callable
 from datetime import UTC
 from pathlib import Path
@@ -249,6 +251,23 @@ def test_inline_pem_is_used_and_a_changed_file_is_read_again(tmp_path: Path) -> 
     assert source.current() is first  # what cannot be read leaves the old one
     path.write_text(text)
     assert source.current() is not first
+
+
+def test_keys_never_touch_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """OpenSSL reads files only: one in memory, which has no name."""
+    text = Path(Authority(tmp_path).pem("broker")).read_text()
+    written: list[str] = []
+    write = os.write
+
+    def watched(file: int, data: bytes) -> int:
+        written.append(os.readlink(f"/proc/self/fd/{file}"))
+        return write(file, data)
+
+    monkeypatch.setattr(os, "write", watched)
+    for name in ("NamedTemporaryFile", "TemporaryFile", "mkstemp", "mkdtemp"):
+        monkeypatch.delattr(tempfile, name)
+    server_context(TlsSettings(keystore_key=text, keystore_certificate_chain=text))
+    assert written == ["/memfd:key (deleted)"]
 
 
 @pytest.mark.parametrize("data", [b"", b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce" + bytes(60), b"no store at all" * 9])
