@@ -381,6 +381,9 @@ def test_answers_have_confluents_content_types_and_bodies(registry: Registry) ->
         connection.close()
     status, answer = registry.call("GET", "/associations/resources/-/topic?resourceType=topic")
     assert (status, answer["error_code"]) == (404, 40410)
+    for path in ("/associations:batchGet", "/associations:batchMutate"):
+        status, answer = registry.call("POST", path, {"requests": []})
+        assert (status, answer["error_code"]) == (404, 40410)
     assert (
         registry.call("GET", "/v1/metadata/id")[1]["scope"]["clusters"]["schema-registry-cluster"] == "schema-registry"
     )

@@ -266,6 +266,7 @@ def headers_and_methods() -> list[Step]:
         Step("POST", "/compatibility/subjects/h/versions?verbose=True&normalize=true", {"schema": '"int"'}),
         Step("POST", "/compatibility/subjects/h/versions/99", {"schema": '"int"'}),
         Step("POST", "/associations", {"resourceName": "t"}),
+        Step("POST", "/associations:batchMutate", {"requests": []}),
         Step("PUT", "/associations/resources/t", {}),
         Step("DELETE", "/associations/resources/t"),
         Step("DELETE", "/schemas/ids/1"),

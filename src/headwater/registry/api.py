@@ -113,6 +113,8 @@ def _router(api: "Api") -> Router:
         ("DELETE", "/associations/resources/{resource}", api.change_associations, rights.any_login),
         ("POST", "/associations", api.change_associations, rights.any_login),
         ("POST", "/associations:batch", api.change_associations, rights.any_login),
+        ("POST", "/associations:batchGet", api.change_associations, rights.any_login),
+        ("POST", "/associations:batchMutate", api.change_associations, rights.any_login),
         ("GET", "/v1/metadata/id", api.cluster, rights.any_login),
         ("GET", "/v1/metadata/version", api.software, rights.any_login),
         ("GET", "/v1/metadata/deployment", api.deployment, rights.any_login),
