@@ -507,3 +507,24 @@ def test_what_has_no_schema_or_no_table_is_told(database: Database) -> None:
 def test_wrong_configs_are_told_at_their_property(config: dict[str, str], wrong: str) -> None:
     checked = validate(Catalog(installed=False), {"name": "c", "connection.url": "jdbc:sqlite:/x.db", **config})
     assert [name for name, each in checked.values.items() if each.errors] == [wrong]
+
+
+@pytest.mark.parametrize(
+    ("properties", "refused"),
+    [
+        ({"connection.attempts": "3"}, True),
+        ({"connection.backoff.ms": "3"}, True),
+        ({"connection.ssl": "on"}, True),  # of Java's driver
+        ({"date.timezone": "UTC"}, True),
+        ({"quote.sql.identifiers": "never"}, True),
+        ({"quote.sql.identifiers": "always"}, False),
+        ({"connection.user": "me", "connection.password": "secret"}, False),
+    ],
+)
+@pytest.mark.parametrize("kind", ["JdbcSource", "JdbcSink"])
+def test_properties_of_the_originals_are_honoured_or_refused_by_name(
+    kind: str, properties: dict[str, str], refused: bool
+) -> None:
+    given = {"name": "c", "connector.class": kind, "connection.url": "jdbc:sqlite:/x.db", "topics" if kind == "JdbcSink" else "topic.prefix": "t"}  # fmt: skip
+    errors = validate(Catalog(installed=False), {**given, **properties}).values["connection.url"].errors
+    assert errors == [f"{name} is not supported here; remove it" for name in properties if refused]

@@ -22,6 +22,9 @@ CONNECTION_KEYS: Final = (
 )  # fmt: skip
 
 
+_DONE: Final = {"quote.sql.identifiers": "always", "validate.non.null": "false", "replace.null.with.default": "true"}
+
+
 def dialect_of(config: Mapping[str, Any]) -> Dialect:
     url = str(config["connection.url"]).removeprefix("jdbc:")
     if url.startswith("sqlite:"):
@@ -47,9 +50,11 @@ def dialect_of(config: Mapping[str, Any]) -> Dialect:
 
 
 def refuse(props: Mapping[str, str], found: dict[str, ConfigValue], names: Sequence[str]) -> None:
-    """Properties of the original that have no effect here are refused, never ignored."""
-    for name in names:
-        if name in props:
+    """Properties of the original that have no effect here are refused, never ignored; but for those that ask for what
+    is done here anyway. Other `connection.*` are for Java's driver.
+    """
+    for name, value in props.items():
+        if (name in names or (name.startswith("connection.") and name not in found)) and value != _DONE.get(name):
             found["connection.url"].errors.append(f"{name} is not supported here; remove it")
 
 
