@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -107,7 +108,12 @@ def test_up_serves_status_tells_and_down_stops(headwater: Run, tmp_path: Path) -
 
 
 def test_a_secured_broker_serves_who_has_its_files_and_nobody_else(headwater: Run, tmp_path: Path) -> None:
-    started = headwater("up", "-d", "--secure", "--port", "0")
+    page = (Path(__file__).parents[2] / "docs" / "SECURITY.md").read_text()
+    shown = page.partition("## A secured broker in one step")[2].partition("## Listeners")[0].splitlines()
+    up, create, add, doctor, _ = [
+        shlex.split(line, comments=True)[2:] for line in shown if line.startswith("$ headwater")
+    ]
+    started = headwater(*up, "--port", "0")
     secure = tmp_path / "share" / "headwater" / "secure"
     password = (secure / "admin.password").read_text().strip()
     for name in ("ca.pem", "client.properties", "librdkafka.properties", "admin.password"):
@@ -117,7 +123,7 @@ def test_a_secured_broker_serves_who_has_its_files_and_nobody_else(headwater: Ru
     address = f"localhost:{broker['port']}"
     assert status["client_config"] == str(secure / "client.properties")
 
-    headwater("topic", "create", "hello")  # finds the broker and its login by itself
+    headwater(*create)  # finds the broker and its login by itself
     settings = {
         **parse_properties((secure / "librdkafka.properties").read_text()),
         "bootstrap.servers": address,
@@ -129,7 +135,7 @@ def test_a_secured_broker_serves_who_has_its_files_and_nobody_else(headwater: Ru
     assert delivered == [None]
     assert headwater("consume", "hello", "-e").stdout == "world\n"
 
-    headwater("user", "add", "alice", "--password-stdin", input="of alice\n")
+    headwater(*add, "--password-stdin", input="of alice\n")
     mine = tmp_path / "alice.properties"
     client = (secure / "client.properties").read_text()
     mine.write_text(client.replace('username="admin"', 'username="alice"').replace(password, "of alice"))
@@ -139,7 +145,7 @@ def test_a_secured_broker_serves_who_has_its_files_and_nobody_else(headwater: Ru
     mine.write_text(client.replace(password, "wrong"))
     assert "SASL_AUTHENTICATION_FAILED" in headwater("topic", "list", *as_alice, code=1).stderr
 
-    told_open = {row["check"]: row["level"] for row in json.loads(headwater("doctor", "-o", "json").stdout)}
+    told_open = {row["check"]: row["level"] for row in json.loads(headwater(*doctor, "-o", "json").stdout)}
     assert (told_open["broker 0"], told_open["secrets"]) == ("ok", "ok")
 
     before = {path.name: path.read_bytes() for path in secure.iterdir()}
