@@ -79,6 +79,7 @@ _MOMENTS: Final[dict[Base, Callable[[Any], Any]]] = {
         values.from_millis(value) if isinstance(value, int) else datetime.fromisoformat(value)
     ),
     Base.BYTES: base64.b64decode,
+    Base.DOUBLE: lambda value: float(value) if isinstance(value, str) else value,  # "NaN" and "Infinity"
 }
 
 

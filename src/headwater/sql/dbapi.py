@@ -15,8 +15,10 @@ from __future__ import annotations
 import contextlib
 import http.client
 import itertools
+import json
 import math
 import re
+import secrets
 import ssl
 import time as clock
 import weakref
@@ -29,9 +31,11 @@ from typing import TYPE_CHECKING, Any, Final
 from headwater.base.errors import UserError
 from headwater.sql.answered_rows import for_python, type_named
 from headwater.sql.language.errors import SqlError
+from headwater.sql.language.parser import substitute
 from headwater.sql.language.tokens import Kind, tokenize
 from headwater.sql.language.types import DecimalType, Type
 from headwater.sql.shell import RefusedError, ServerAwayError, SqlClient, as_tables
+from headwater.sql.values import EvaluationError
 from headwater.web.presented import basic_header
 
 if TYPE_CHECKING:
@@ -41,8 +45,14 @@ apilevel: Final = "2.0"
 threadsafety: Final = 1  # threads may share the module, not connections
 paramstyle: Final = "qmark"
 
-_PIECES: Final = re.compile(r"'(?:[^']|'')*'|`(?:[^`]|``)*`|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|\?", re.DOTALL)
+_PIECES: Final = re.compile(
+    r"\$\$.*?\$\$|'(?:[^']|'')*'|`(?:[^`]|``)*`|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|\?", re.DOTALL
+)
+_MARKS: Final = re.compile(r"\$\{(_p[0-9a-f]{16}_\d+)\}")
 _QUERIES: Final = ("SELECT", "WITH")
+_FAILURES: Final = (
+    UserError, OSError, http.client.HTTPException, ValueError, ArithmeticError, TypeError, EvaluationError,
+)  # fmt: skip
 
 
 class Warning(Exception):  # noqa: A001  PEP 249 calls it so
@@ -218,18 +228,20 @@ class Cursor:
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> Cursor:
         self._check()
         self._forget()
-        text = bind(statement, parameters).rstrip().rstrip(";") + ";"
+        marked, literals = _marked(statement, parameters)
+        text = marked.rstrip().rstrip(";") + "\n;"  # the last line may be a comment
         try:
             if _first_word(text) in _QUERIES:
+                text = substitute(text, self._client.variables, literals)
                 names, column_types, rows = self._open.enter_context(self._client.typed_query(text))
                 self._types = [type_named(each) for each in column_types]
                 self._describe(names, [str(each or text) for each, text in zip(self._types, column_types, strict=True)])
                 self._rows = _converted(rows, self._types)
             else:
-                for each in self._client.statements(text):
+                for each in self._client.statements(text, literals):
                     self._show(self._client.run(each))
                     self._count(each)
-        except (UserError, http.client.HTTPException, OSError) as error:
+        except _FAILURES as error:
             raise _told(error) from None
         return self
 
@@ -289,8 +301,10 @@ class Cursor:
         rows = self._check_rows()
         try:
             row = tuple(next(rows))
-        except (UserError, OSError, http.client.HTTPException) as error:
-            raise _told(error) from None
+        except _FAILURES as error:
+            told = _told(error)
+            self._rows = _failing(told)  # a generator that failed would say that the rows are at their end
+            raise told from None
         self.rownumber = (self.rownumber or 0) + 1
         return row
 
@@ -336,6 +350,15 @@ class Cursor:
         self.close()
 
 
+def _failing(error: DatabaseError) -> Iterator[Sequence[Any]]:
+    while True:
+        yield _raise(error)
+
+
+def _raise(error: DatabaseError) -> Sequence[Any]:
+    raise error
+
+
 def _first_word(text: str) -> str:
     """In capitals; comments before it do not count."""
     try:
@@ -369,6 +392,10 @@ def _told(error: Exception) -> DatabaseError:
         return told
     if isinstance(error, UserError) and not isinstance(error, ServerAwayError):  # found here, before it was sent
         return ProgrammingError(str(error))
+    if isinstance(error, EvaluationError) or (
+        isinstance(error, ValueError | ArithmeticError | TypeError) and not isinstance(error, json.JSONDecodeError)
+    ):
+        return DataError(f"a value of the answer is none of Python's: {error}")
     return OperationalError(str(error))
 
 
@@ -381,10 +408,21 @@ def _kind_of(status: int) -> type[DatabaseError]:
 
 
 def bind(statement: str, parameters: Sequence[Any]) -> str:
-    """The statement with a literal in place of each `?` that stands outside of strings, quoted names and comments."""
+    """The statement with a literal in place of each `?` that stands outside of strings, quoted names, comments and the
+    code of functions.
+    """
+    text, literals = _marked(statement, parameters)
+    return _MARKS.sub(lambda found: literals.get(found.group(1), found.group()), text)
+
+
+def _marked(statement: str, parameters: Sequence[Any]) -> tuple[str, dict[str, str]]:
+    """The statement with a variable in place of each such `?`, and their literals: so that variables of the user's are
+    replaced in what he wrote, and never within a parameter.
+    """
     if isinstance(parameters, str | bytes | Mapping):
         raise ProgrammingError("parameters are a list or a tuple, a value for each ?")
     given = list(parameters)
+    literals: dict[str, str] = {}
     places = 0
 
     def replace(found: re.Match[str]) -> str:
@@ -392,13 +430,17 @@ def bind(statement: str, parameters: Sequence[Any]) -> str:
         if found.group() != "?":
             return found.group()
         places += 1
-        text = literal(given[places - 1]) if places <= len(given) else ""
-        return f" {text}" if text.startswith("-") else text  # behind another - it would begin a comment
+        if places > len(given):
+            return ""
+        text = literal(given[places - 1])
+        literals[f"{mark}{places}"] = text
+        return f"{' ' * text.startswith('-')}${{{mark}{places}}}"  # behind another - it would begin a comment
 
+    mark = f"_p{secrets.token_hex(8)}_"
     text = _PIECES.sub(replace, statement)
     if places != len(given):
         raise ProgrammingError(f"the statement has {places} places for {len(given)} parameters")
-    return text
+    return text, literals
 
 
 def literal(value: Any) -> str:
@@ -409,11 +451,13 @@ def literal(value: Any) -> str:
         case bool():
             return "TRUE" if value else "FALSE"
         case int():
-            return str(value)
+            return int.__repr__(value)  # an enum or a number of numpy's has words of its own
         case float() if math.isfinite(value):
-            return f"{value!r}E0" if "e" not in repr(value) else repr(value)
+            text = float.__repr__(value)
+            return text if "e" in text else f"{text}E0"
         case Decimal() if value.is_finite():
-            return format(value, "f")
+            text = format(value, "f")
+            return text if "." in text else f"{text}."  # without a point it would be a whole number
         case float() | Decimal():
             raise DataError(f"{value} has no literal in SQL")
         case str():

@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 from headwater.base.errors import UserError
 from headwater.sql.answered_rows import row_reader
 from headwater.sql.language import tree
-from headwater.sql.language.parser import parse, split, substitute
+from headwater.sql.language.parser import NO_LITERALS, parse, split, substitute
 from headwater.sql.language.tokens import Kind, tokenize
 from headwater.web.presented import basic_header
 
@@ -58,10 +58,12 @@ class SqlClient:
         self.settings: dict[str, str] = {}
         self.variables: dict[str, str] = {}
 
-    def statements(self, text: str) -> Iterator[str]:
-        """The statements of a text that are for the server; those that set something here are carried out."""
+    def statements(self, text: str, literals: Mapping[str, str] = NO_LITERALS) -> Iterator[str]:
+        """The statements of a text that are for the server; those that set something here are carried out. `literals`:
+        see `substitute`.
+        """
         for piece in split(text):
-            shown = substitute(piece, self.variables)
+            shown = substitute(piece, self.variables, literals)
             local = self._local(shown)
             if not local:
                 yield shown
@@ -161,7 +163,7 @@ def _told(answer: http.client.HTTPResponse) -> UserError:
     code = answer.status * 100
     try:
         found = json.loads(body)
-        return RefusedError(str(found["message"]), code=int(found.get("error_code", code)))
+        return RefusedError(str(found["message"]), code=int(found.get("error_code") or code))
     except (ValueError, KeyError, TypeError, AttributeError):
         return RefusedError(f"The server answered {answer.status}", body[:500].decode("utf-8", "replace"), code=code)
 

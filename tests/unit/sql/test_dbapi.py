@@ -2,19 +2,26 @@
 
 import base64
 import contextlib
+import enum
+import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any, cast
 
+import numpy as np
 import pytest
 
 import headwater.sql
 from headwater.base.errors import UserError
 from headwater.sql import dbapi
-from headwater.sql.language.parser import parse
+from headwater.sql.language.parser import parse, split, substitute
 from headwater.sql.shell import RefusedError, ServerAwayError, TypedRows
+
+
+class _Colour(int, enum.Enum):
+    RED = 1
 
 
 @pytest.mark.parametrize(
@@ -31,6 +38,10 @@ from headwater.sql.shell import RefusedError, ServerAwayError, TypedRows
         ([1, "a"], "ARRAY[1, 'a']"),
         ({"k": 1}, "MAP('k' := 1)"),
         (b"\x00\xff", "TO_BYTES('00ff', 'hex')"),
+        (np.float64(1.5), "1.5E0"),
+        (_Colour.RED, "1"),
+        (Decimal("1E+25"), "10000000000000000000000000."),
+        (Decimal("-5"), "-5."),
     ],
 )
 def test_literals(value: Any, text: str) -> None:
@@ -95,9 +106,10 @@ class _Client:
         self._types = list(types)
         self._refusal = refusal
         self.asked: list[str] = []
+        self.variables: dict[str, str] = {"amount": "it's 5", "place": "s"}
 
-    def statements(self, text: str) -> list[str]:
-        return [text]
+    def statements(self, text: str, literals: Mapping[str, str]) -> list[str]:
+        return [substitute(each, self.variables, literals) for each in split(text)]
 
     @contextlib.contextmanager
     def typed_query(self, text: str) -> Iterator[TypedRows]:
@@ -107,6 +119,7 @@ class _Client:
         yield [f"C{place}" for place in range(len(self._types))], self._types, iter(self._rows)
 
     def run(self, text: str) -> list[dict[str, Any]]:
+        self.asked.append(text)
         if text.startswith(("CREATE", "INSERT")):
             return [{"@type": "currentStatus", "commandStatus": {"message": "made"}}]
         if self._refusal is not None:
@@ -258,3 +271,68 @@ def test_an_address_that_is_none_and_certificates_that_are_not_there_are_told() 
         dbapi.connect("https://localhost", ca_location="/nowhere.pem")
     login = dbapi.connect("http://localhost", user="ada", password="p:w")._client._headers["Authorization"]
     assert login == "Basic " + base64.b64encode(b"ada:p:w").decode()
+
+
+def _asked(statement: str, *parameters: Any) -> str:
+    client = _Client(types=("STRING",))
+    dbapi.Connection(cast("Any", client)).cursor().execute(statement, parameters)
+    (asked,) = client.asked
+    return asked
+
+
+def test_variables_are_replaced_in_the_statement_and_never_in_a_parameter() -> None:
+    for value in ("pay ${amount} now", "${unknown}", "$${amount}"):
+        assert _asked("SELECT * FROM ${place} WHERE a = ?", value) == f"SELECT * FROM s WHERE a = '{value}'\n;"
+        assert _asked("INSERT INTO ${place} VALUES (?, '${amount}')", value) == (
+            f"INSERT INTO s VALUES ('{value}', 'it''s 5');"
+        )
+
+
+def test_names_in_strings_that_nobody_has_defined_stay_as_they_stand() -> None:
+    assert substitute("SELECT '${x} and ${y}' FROM s;", {"y": "1"}) == "SELECT '${x} and 1' FROM s;"
+
+
+def test_the_code_of_a_function_has_no_places_and_no_strings() -> None:
+    code = "$$ # what? don't\n$$"
+    text = f"CREATE FUNCTION f(a INT) RETURNS INT AS {code}"
+    assert dbapi.bind(text, []) == text
+    assert dbapi.bind(f"{text}; SELECT 'is it ? yes', ? FROM s", ["x"]) == f"{text}; SELECT 'is it ? yes', 'x' FROM s"
+
+
+def test_a_comment_at_the_end_does_not_swallow_the_end_of_the_statement() -> None:
+    assert _asked("SELECT 1 FROM s -- all of it").endswith("-- all of it\n;")
+
+
+def test_numbers_that_json_writes_as_text_are_floats() -> None:
+    cursor = _cursor(["NaN", ["Infinity", 1.5]], types=("DOUBLE", "ARRAY<DOUBLE>"))
+    ((first, second),) = cursor.execute("SELECT * FROM s").fetchall()
+    assert math.isnan(first)
+    assert second == [math.inf, 1.5]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"), [("TIMESTAMP", "+10000-01-01T00:00:00.000"), ("DATE", "-0001-01-01"), ("BYTES", "a")]
+)
+def test_a_value_that_python_has_not_is_a_data_error_and_no_end_of_rows(kind: str, value: str) -> None:
+    cursor = _cursor([value], types=(kind,)).execute("SELECT * FROM s")
+    for fetch in (cursor.fetchone, cursor.fetchall):
+        with pytest.raises(dbapi.DataError):
+            fetch()
+
+
+def test_an_answer_that_is_no_json_is_an_operational_error() -> None:
+    def rows() -> Iterator[list[Any]]:
+        yield [1]
+        json.loads("[1")
+
+    class Damaged(_Client):
+        @contextlib.contextmanager
+        def typed_query(self, text: str) -> Iterator[TypedRows]:
+            del text
+            yield ["C"], ["INTEGER"], rows()
+
+    cursor = dbapi.Connection(cast("Any", Damaged())).cursor().execute("SELECT * FROM s")
+    assert cursor.fetchone() == (1,)
+    for _ in range(2):
+        with pytest.raises(dbapi.OperationalError):
+            cursor.fetchone()

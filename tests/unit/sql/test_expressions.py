@@ -382,3 +382,15 @@ def test_a_number_of_values_that_the_column_cannot_hold_is_refused_and_not_cut(
     assert isinstance(row, Insertion)
     struct = {"N": None, "DEEP": [{"AT": date(2020, 1, 2)}]}
     assert row.value == [None, None, Decimal("1.00"), [2, None], {"x": Decimal("1.00")}, struct]
+
+
+def test_text_of_values_is_base64_where_the_column_has_bytes() -> None:
+    session = Session()
+    session.run(
+        "CREATE STREAM s (b BYTES, s STRUCT<b BYTES>) WITH (kafka_topic='s', value_format='JSON', partitions=1);"
+    )
+    (row,) = session.run("INSERT INTO s (b, s) VALUES ('YmFy', STRUCT(b := 'YmF6'));")
+    assert isinstance(row, Insertion)
+    assert row.value == [b"bar", {"B": b"baz"}]
+    with pytest.raises(SqlError, match="no base64"):
+        session.run("INSERT INTO s (b) VALUES ('!');")

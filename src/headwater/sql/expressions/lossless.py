@@ -4,6 +4,8 @@ so it is within arrays, maps and structs.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import math
 from collections.abc import Callable
 from decimal import Decimal
@@ -68,11 +70,20 @@ def _double(value: Any) -> float:
     return found
 
 
+def _bytes(value: str) -> bytes:
+    try:
+        return base64.b64decode(value.strip(), validate=True)
+    except binascii.Error:
+        raise EvaluationError("The text is no base64") from None
+
+
 def _converter(given: Type, wanted: Type) -> Convert | None:
     if given.is_number and wanted.is_number:
         return number(wanted)
     if given.base is Base.STRING and wanted.base in _TIMES:
         return casting.converter(given, wanted)
+    if given.base is Base.STRING and wanted.base is Base.BYTES:
+        return _bytes
     if isinstance(given, ArrayType) and isinstance(wanted, ArrayType):
         item = converter(given.item, wanted.item)
         return None if item is None else (lambda value: [item(each) for each in value])
@@ -87,7 +98,7 @@ def _converter(given: Type, wanted: Type) -> Convert | None:
 
 
 def _struct(given: StructType, wanted: StructType) -> Convert | None:
-    """Fields that only the target has are NULL; one that it has not is refused."""
+    """Fields that only the target has are NULL; one that it has not is refused, where ksqlDB would lose it."""
     names = [name for name, _ in wanted.fields]
     theirs = dict(wanted.fields)
     found = {name: converter(each, theirs[name]) if name in theirs else None for name, each in given.fields}

@@ -157,8 +157,9 @@ _DECODER: Final = json.JSONDecoder(parse_float=_digits, parse_constant=_no_const
 
 
 def reading(wanted: Type, *, exact: bool = False) -> Convert:
-    """JSON's value as one of `wanted`; never called with None. `exact`: a number that it cannot hold is refused, however
-    deep it is; else it wraps, is cut off or rounded, as ksqlDB reads it from topics.
+    """JSON's value as one of `wanted`; never called with None. `exact`: of a row that is inserted, where a number that
+    it cannot hold is refused, however deep it is, decimals are rounded and dates and times may be text; else numbers
+    wrap, are cut off or rounded, as ksqlDB reads them from topics.
     """
     if wanted.base in _NUMBERS:
         return _exact_number(wanted) if exact else _number(wanted)
@@ -177,7 +178,11 @@ def reading(wanted: Type, *, exact: bool = False) -> Convert:
         return _struct(wanted, exact)
     made = {Base.DATE: values.from_days, Base.TIME: values.from_time_millis, Base.TIMESTAMP: values.from_millis}
     make = made[wanted.base]
-    return lambda value: make(_whole(value, wanted if exact else None))
+    if not exact:
+        return lambda value: make(_whole(value, None))
+    parse = converter(types.STRING, wanted)
+    assert parse is not None
+    return lambda value: parse(value) if isinstance(value, str) else make(_whole(value, wanted))
 
 
 def _optional(convert: Convert) -> Convert:
@@ -230,14 +235,18 @@ def _number(wanted: Type) -> Convert:
 
 
 def _exact_number(wanted: Type) -> Convert:
+    """A decimal is rounded to its scale, half up, as ksqlDB does with rows of /inserts-stream (not with VALUES)."""
     parse, take = converter(types.STRING, wanted), lossless.number(wanted)
     assert parse is not None
 
     def convert(value: Any) -> Any:
         if isinstance(value, str):
-            return take(decimal_of(value)) if wanted.base is Base.DECIMAL else parse(value)
+            value = decimal_of(value) if wanted.base in (Base.DECIMAL, Base.DOUBLE) else parse(value)
         if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
             raise EvaluationError(f"can't convert {dump(value)[:100]} to {wanted}")
+        if isinstance(wanted, DecimalType):
+            exact = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+            return values.fit(exact, wanted.precision, wanted.scale)
         return take(value)
 
     return convert

@@ -8,6 +8,7 @@ in a statement.
 
 from collections.abc import Callable, Mapping
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Final
 
 from headwater.sql.language import tree
@@ -20,6 +21,7 @@ from headwater.sql.language.tokens import Kind, Token, tokenize
 from headwater.sql.language.tree_depth import check_depth
 from headwater.sql.language.types import Type
 
+NO_LITERALS: Final[Mapping[str, str]] = MappingProxyType({})
 _SHOWN: Final = frozenset(["STREAMS", "TABLES", "TOPICS", "QUERIES", "TYPES", "FUNCTIONS", "PROPERTIES", "VARIABLES"])
 _SHOWN_EXTENDED: Final = frozenset(["STREAMS", "TABLES", "TOPICS", "QUERIES"])
 
@@ -57,19 +59,22 @@ def split(text: str) -> list[str]:
     return pieces
 
 
-def substitute(text: str, variables: Mapping[str, str]) -> str:
-    """`text` with `${name}` replaced. Inside strings and quoted names the value is escaped; elsewhere it must be one
-    word.
+def substitute(text: str, variables: Mapping[str, str], literals: Mapping[str, str] = NO_LITERALS) -> str:
+    """`text` with `${name}` replaced. Inside strings and quoted names the value is escaped, and a name that nobody has
+    defined stays as it stands, as in ksqlDB; elsewhere the value must be one word. `literals`, by names that mean
+    nothing inside strings, come in as they are, whatever stands in them.
     """
     if "${" not in text:
         return text
     pieces, at = [], 0
     for token in tokenize(text):
         piece = text[token.start : token.end]
-        if token.kind is Kind.VARIABLE:
+        if token.kind is Kind.VARIABLE and token.text in literals:
+            new = literals[token.text]
+        elif token.kind is Kind.VARIABLE:
             new = _single_word(token, _known(token.text, variables, token))
         elif token.kind in (Kind.STRING, Kind.QUOTED_NAME) and "${" in piece and not piece.startswith("$$"):
-            new = _within_quotes(piece, variables, token)
+            new = _within_quotes(piece, variables)
         else:
             continue
         pieces += [text[at : token.start], new]
@@ -98,13 +103,14 @@ def _single_word(token: Token, value: str) -> str:
     return value
 
 
-def _within_quotes(piece: str, variables: Mapping[str, str], token: Token) -> str:
-    quote, rest, out = piece[0], piece[1:-1], []
+def _within_quotes(piece: str, variables: Mapping[str, str]) -> str:
+    known = {each.upper(): value for each, value in variables.items()}
+    quote, rest, out = piece[0], piece[1:-1], list[str]()
     while "${" in rest and "}" in rest[rest.index("${") :]:
         before, _, after = rest.partition("${")
         name, _, rest = after.partition("}")
-        value = _known(name, variables, token)
-        out += [before, value.strip("'").replace(quote, quote * 2)]
+        value = known.get(name.upper())
+        out += [before, f"${{{name}}}" if value is None else value.strip("'").replace(quote, quote * 2)]
     return quote + "".join([*out, rest]) + quote
 
 

@@ -165,10 +165,12 @@ def _header(role: Role, name: str | None, headers: Any) -> Any:
     return next((value for key, value in reversed(list(headers)) if key == name), None)
 
 
-def throws_on_invalid(settings: Mapping[str, str]) -> bool:
-    """Whether a row whose TIMESTAMP column says no time ends a query, instead of being left out. Raises SqlError."""
+def throws_on_invalid(settings: Mapping[str, str], *, accepted: bool = False) -> bool:
+    """Whether a row whose TIMESTAMP column says no time ends a query, instead of being left out. Raises SqlError.
+    `accepted`: by an earlier version, perhaps, to which every value was the same.
+    """
     given = settings.get(THROW_ON_INVALID, "false")
-    if given.strip().lower() not in ("true", "false"):
+    if not accepted and given.strip().lower() not in ("true", "false"):
         raise SqlError(f"{THROW_ON_INVALID} cannot be '{given}'.", hint="It is 'true' or 'false'.")
     return given.strip().lower() == "true"
 

@@ -300,7 +300,7 @@ class Session:
         return given
 
     def _builder(self, app: App, errors: Errors) -> QueryBuilder:
-        throws = reading.throws_on_invalid(self.settings)
+        throws = reading.throws_on_invalid(self.settings, accepted=not self.checks_schemas)
         return QueryBuilder(app, self.catalog, errors, reset=self._reset(), throws=throws)
 
     def _app(self, query_id: str) -> App:

@@ -163,15 +163,20 @@ class PushQuery:
         begins, ends = await consumer.beginning_offsets(everything), await consumer.end_offsets(everything)
         driver = await asyncio.to_thread(self._plan.app.test, partitions=max(map(len, places.values()), default=1))
 
-        def process(batch: list[Any]) -> list[list[Any]]:
-            driver.feed(
-                InputRecord(
-                    each.topic, each.partition, each.offset, each.timestamp_ms, each.key, each.value, each.headers
+        def process(batch: list[Any]) -> tuple[list[list[Any]], Exception | None]:
+            """Rows, and what ended them: those of records before it are the asker's all the same."""
+            failure = None
+            try:
+                driver.feed(
+                    InputRecord(
+                        each.topic, each.partition, each.offset, each.timestamp_ms, each.key, each.value, each.headers
+                    )
+                    for each in batch
                 )
-                for each in batch
-            )
-            driver.forget()
-            return self._plan.finished()
+                driver.forget()
+            except Exception as error:  # noqa: BLE001 - it is raised behind the rows
+                failure = error
+            return self._plan.finished(), failure
 
         first = bool(streams and tables)
         consumer.assign(tables if first else everything)
@@ -191,8 +196,11 @@ class PushQuery:
                 return
             records = await consumer.poll(0.1)
             if records:
-                for row in await asyncio.to_thread(process, records):
+                rows, failure = await asyncio.to_thread(process, records)
+                for row in rows:
                     yield row
+                if failure is not None:
+                    raise failure
 
     def _seek(
         self,

@@ -100,7 +100,7 @@ class LocalRun:
         """Tasks with their positions, lag and how much is restored; what went wrong lately. See `lead.status`."""
         slot, program = self._opening, self._program
         if slot is None or program is None:
-            error, has_ended = self._thread.error, self._thread.end.has_ended
+            has_ended, error = self._thread.end.has_ended, self._thread.error  # the error is there before the end
             phase = "failed" if error is not None else "stopped" if has_ended else "starting"
             told = document(self._app.name, program.tasks if program is not None else (), (), phase=phase)
             return {**told, "error": str(error or "")}

@@ -154,3 +154,13 @@ def test_what_the_config_says_goes_into_the_log_with_a_statement_unless_it_is_se
     assert engine.for_log({"auto.offset.reset": "latest"}) == {"auto.offset.reset": "latest"}
     text = "CREATE STREAM s (id INT KEY, v INT) WITH (kafka_topic='in');"
     assert engine.apply(1, Command(text, engine.for_log({})).encode()).error is None
+
+
+def test_a_logged_statement_with_a_value_that_had_no_effect_is_carried_out() -> None:
+    name = "ksql.timestamp.throw.on.invalid"
+    engine = _engine(_STREAM)
+    statement = "CREATE STREAM t AS SELECT * FROM s;"
+    assert engine.apply(1, Command(statement, {name: "yes"}).encode()).error is None
+    (parsed,) = engine.session.parse("CREATE STREAM u AS SELECT * FROM s;")
+    with pytest.raises(SqlError, match="cannot be 'yes'"):
+        engine.check(parsed, {name: "yes"})
