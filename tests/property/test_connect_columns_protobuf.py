@@ -57,6 +57,8 @@ FIELDS: dict[str, tuple[str, Callable[[Draw], Any]]] = {
         for kind, make in SCALARS.items()
     },
     "map": ("map<string, sint64> f{0} = {0};", lambda draw: {text(draw): 1, "b": 2}),
+    "map of large numbers": ("map<uint64, string> f{0} = {0};", lambda draw: {draw.choice([0, 1 << 63, (1 << 64) - 1]): "a"}),
+    "map of fixed numbers": ("map<fixed64, bool> f{0} = {0};", lambda draw: {draw.choice([7, (1 << 64) - 1]): True}),
     "map of messages": ("map<int32, Inner> f{0} = {0};", lambda draw: {draw.randrange(9): inner(draw)}),
     "decimal": (f"confluent.type.Decimal f{{0}} = {{0}} {META.format('scale', 2)};", lambda _draw: Decimal("-1.50")),
     "decimal of another scale": (f"confluent.type.Decimal f{{0}} = {{0}} {META.format('scale', 3)};", lambda _draw: Decimal("1.50")),

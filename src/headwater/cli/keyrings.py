@@ -1,5 +1,5 @@
 """Logins of profiles in the system's keyring (macOS Keychain, Windows Credential Locker, Secret Service, KWallet), by
-the package `keyring`. One entry for each profile: its client properties as text.
+the package `keyring`. One entry for each profile, under a name of its own: its client properties as text.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 _SERVICE: Final = "headwater"
-_INSTEAD: Final = "Make the profile anew without --keyring: its login is then kept in a file that only you can read"
+_INSTEAD: Final = "Unlock it, or make the profile anew without --keyring (--force): its login is then kept in a file that only you can read"
 
 Result = TypeVar("Result")
 

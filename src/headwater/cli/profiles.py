@@ -9,6 +9,7 @@ No secret stands in profiles.toml, and none is ever shown. Files are written bes
 
 import os
 import re
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -59,6 +60,11 @@ def write_profiles(profiles: Profiles, environment: Mapping[str, str] = os.envir
 
 def secrets_file(name: str, environment: Mapping[str, str] = os.environ) -> Path:
     return default_profiles_file(environment).parent / "profiles" / f"{name}.properties"
+
+
+def new_entry(name: str) -> str:
+    """Of the system's keyring, which all of a user's configs and profiles share: a name that no other has."""
+    return f"{name}-{secrets.token_hex(4)}"
 
 
 def check_name(name: str) -> str:

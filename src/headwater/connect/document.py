@@ -226,8 +226,8 @@ value yet is left out. A status, a class or a version is a label of a metric tha
 
 Some differ from Kafka Connect: polls and puts without records are not counted, so averages are those of real batches; a task that fails and is
 started again by its worker goes on counting, and `headwater_connect_task_restarts_total` says how often that was. SparkSink counts by micro-batches:
-its commits are those of the query's checkpoint, and what Spark's executors read and convert, errors too, counts once their batch is converted. A batch
-that fails is told in the status, and its errors are not counted.
+its commits are those of the query's checkpoint, and what Spark's executors read and convert, errors too, counts once their batch is converted, and again when a batch
+whose target failed is tried again. A batch that cannot be converted is told in the status, and its errors are not counted.
 """
 
 

@@ -121,13 +121,15 @@ class GroupCommit:
                 for each in group:
                     each.answer.cancel()
                 raise
-            if isinstance(problem, NotLeading | WriteFailed):
-                await self._host.lose()
-            for each in group:
-                if problem is not None:
-                    each.fail(problem)
-                elif offset is not None:
-                    each.settle(offset)
+            try:
+                if isinstance(problem, NotLeading | WriteFailed):
+                    await self._host.lose()
+            finally:  # whatever becomes of the election, those who wait must hear of their writes
+                for each in group:
+                    if problem is not None:
+                        each.fail(problem)
+                    elif offset is not None:
+                        each.settle(offset)
 
     async def _decide(self, group: list[_Waiting]) -> None:
         """Takes from the queue what can be written together. What depends on nothing that is still to be written has

@@ -94,6 +94,14 @@ def test_a_policy_that_another_registry_has_stored_is_given_back_and_counts_as_s
     assert code(twin.register, "s", opened("a", "b"), schemaType="JSON") == 40901
 
 
+def test_a_policy_that_another_registry_has_stored_in_small_letters_is_the_same_one() -> None:
+    twin = Twin()
+    key = encode_key(Key("CONFIG", "s"))
+    twin.state.apply(key, b'{"subject":"s","compatibilityLevel":"BACKWARD","compatibilityPolicy":"lenient"}')
+    twin.register("s", opened("a"), schemaType="JSON")
+    assert twin.register("s", opened("a", "b"), schemaType="JSON")["version"] == 2
+
+
 # Fields
 
 

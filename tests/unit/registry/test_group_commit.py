@@ -220,3 +220,20 @@ def test_settings_and_deletions_share_it_too() -> None:
         return answers[1][0], answers[2].code, [len(each) for each in node.log.transactions]
 
     assert played(script) == ({"mode": "READONLY"}, 42205, [1, 1])
+
+
+def test_those_who_wait_hear_of_their_writes_though_giving_up_the_lead_fails() -> None:
+    async def script(node: Node) -> list[Any]:
+        async def fails() -> None:
+            raise RuntimeError("nobody foresaw this")
+
+        node.lose = fails  # type: ignore[method-assign]
+        node.log.problems = [WriteFailed("nobody knows")]
+        node.log.go.set()
+        writes = [node.commits.write(registration(subject, fixed(1))) for subject in ("a", "b")]
+        found = await asyncio.gather(*writes, return_exceptions=True)
+        with pytest.raises(RuntimeError):
+            await node.commits._writing
+        return found
+
+    assert [type(each) for each in played(script)] == [WriteFailed, WriteFailed]

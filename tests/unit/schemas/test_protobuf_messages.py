@@ -108,6 +108,21 @@ def test_messages_within_messages_are_bounded() -> None:
         compile_message_reader(message)(data)
 
 
+@pytest.mark.timeout(60)
+def test_a_message_in_many_parts_is_put_together_once() -> None:
+    """With a copy of what came before for each part, this takes many minutes."""
+    text = 'syntax = "proto3"; message A { B b = 1; map<string, B> m = 2; } message B { bytes x = 1; int32 n = 2; }'
+    read = compile_message_reader(schema(text).file.messages[0])
+    part = b"\x0a" + _length(1000) + bytes(1000)
+    parts = 20_000
+    whole = (b"\x0a" + _length(len(part)) + part) * parts + b"\x0a\x02\x10\x07"
+    assert read(whole)["b"] == {"x": bytes(1000), "n": 7}
+    entry = (b"\x12" + _length(len(part)) + part) * parts + b"\x12\x02\x10\x08"
+    size = len(entry)
+    varint = bytes([size & 0x7F | 0x80, size >> 7 & 0x7F | 0x80, size >> 14 & 0x7F | 0x80, size >> 21])
+    assert read(b"\x12" + varint + entry)["m"] == {"": {"x": bytes(1000), "n": 8}}
+
+
 def _length(size: int) -> bytes:
     return bytes([size]) if size < 0x80 else bytes([size & 0x7F | 0x80, size >> 7])
 

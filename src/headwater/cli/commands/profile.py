@@ -86,24 +86,32 @@ def create(
         raise click.UsageError("--keyring keeps a login: name --username, --ca-file or --command-config")
     path = profiles.secrets_file(name)
     if keyring:
-        keyrings.keep(name, text)
-        made["keyring"] = name
+        made["keyring"] = profiles.new_entry(name)
+        keyrings.keep(made["keyring"], text)
     elif text:
         profiles.write_private(path, text)
         made["command_config"] = str(path)
     current = known.current if known.current in known.named else name
-    profiles.write_profiles(profiles.Profiles(current, {**known.named, name: made}))
-    _forget_former(known.named.get(name, {}), made, path)
+    named = {**known.named, name: made}
+    profiles.write_profiles(profiles.Profiles(current, named))
+    _forget_login(known.named.get(name, {}), named, path)
     said = f"made the profile {name}" + (", the current one" if current == name else "")
     emit(output, {"name": name, "current": current == name}, said + "\n")
 
 
-def _forget_former(former: Mapping[str, str], made: Mapping[str, str], path: Path) -> None:
-    """The login of a profile that was replaced stays nowhere."""
-    if "command_config" not in made:
+def _forget_login(former: Mapping[str, str], left: Mapping[str, Mapping[str, str]], path: Path) -> None:
+    """The login of a profile that was replaced or deleted stays nowhere, unless another one uses it. A keyring that
+    does not answer keeps nobody from that: its owner is told what to take out.
+    """
+    if not any(each.get("command_config") == str(path) for each in left.values()):
         path.unlink(missing_ok=True)
-    if "keyring" in former and "keyring" not in made:
-        keyrings.forget(former["keyring"])
+    entry = former.get("keyring")
+    if entry is None or any(each.get("keyring") == entry for each in left.values()):
+        return
+    try:
+        keyrings.forget(entry)
+    except UserError as problem:
+        click.echo(f"warning: the login stays in the system's keyring, as {entry!r} of headwater: {problem}", err=True)
 
 
 def login_properties(
@@ -188,12 +196,9 @@ def delete(name: str, output: str) -> None:
     """Delete a profile and its login."""
     known = profiles.read_profiles()
     found = _of(known, name)
-    own = profiles.secrets_file(name)
-    if "keyring" in found:
-        keyrings.forget(found["keyring"])
     rest = {each: value for each, value in known.named.items() if each != name}
     profiles.write_profiles(profiles.Profiles(known.current if known.current != name else None, rest))
-    own.unlink(missing_ok=True)
+    _forget_login(found, rest, profiles.secrets_file(name))
     emit(output, {"name": name, "deleted": True}, f"deleted the profile {name}\n")
 
 

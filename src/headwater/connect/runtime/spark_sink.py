@@ -187,14 +187,13 @@ class SparkSinkWorkerTask(WorkerTask):
             return
         try:
             progress = self._query.lastProgress
+            if progress is not None and progress["batchId"] >= self._uncommitted:
+                self._uncommitted = None
+                self.metrics.committed(progress["durationMs"].get(_COMMIT, 0), success=True)
+                self.metrics.active(0)
+                self.metrics.partitions(sum(map(partition_count, progress["sources"])))
         except Exception as error:  # noqa: BLE001 - whatever a JVM says that is going; nothing fails for a count
             logger.debug("event=progress-not-known connector=%r task=%d error=%r", *self.id, str(error))
-            return
-        if progress is not None and progress["batchId"] >= self._uncommitted:
-            self._uncommitted = None
-            self.metrics.committed(progress["durationMs"].get(_COMMIT, 0), success=True)
-            self.metrics.active(0)
-            self.metrics.partitions(sum(map(partition_count, progress["sources"])))
 
     def _commit_failed(self) -> None:
         """The query has ended behind a batch that was written."""
@@ -204,7 +203,7 @@ class SparkSinkWorkerTask(WorkerTask):
 
 def partition_count(source: Mapping[str, Any]) -> int:
     """How many partitions a source of a query reads, by what its progress says of their offsets."""
-    return sum(len(offsets) for offsets in json.loads(source["endOffset"] or "{}").values())
+    return sum(len(offsets) for offsets in (json.loads(source["endOffset"] or "null") or {}).values())
 
 
 def source_options(

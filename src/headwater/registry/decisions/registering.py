@@ -235,7 +235,7 @@ def _incompatibilities(
     config: Mapping[str, Any],
     level: CompatibilityLevel,
 ) -> Steps[list[str]]:
-    policy = config.get("compatibilityPolicy")
+    policy = str(config.get("compatibilityPolicy")).upper()
     policy = CompatibilityPolicy(policy) if policy in tuple(CompatibilityPolicy) else CompatibilityPolicy.STRICT
     group = config.get("compatibilityGroup")
     if group:

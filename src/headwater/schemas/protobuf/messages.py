@@ -231,7 +231,7 @@ class _Readers:
             if depth >= _DEPTH_MAX:
                 raise DataError("the message is nested too deep")
             found = {name: _fresh(value) for name, value in start.items()}
-            parts: dict[int, bytes] = {}  # of messages that stand alone: they are read when all is there
+            parts: dict[int, list[bytes]] = {}  # of messages that stand alone: they are read when all is there
             try:
                 for number, kind, raw in _chunks(data, depth + 1):
                     field, kinds, others, is_part, scalar = by_number.get(number, _UNKNOWN)
@@ -243,12 +243,12 @@ class _Readers:
                     if scalar is not None:
                         found[field.name] = scalar(raw)
                     elif is_part:
-                        parts[number] = parts.get(number, b"") + raw
+                        parts.setdefault(number, []).append(raw)
                     else:
                         self._take(field, kind, raw, found, depth)
                 for number, raw in parts.items():
                     field = by_number[number][0]
-                    found[field.name] = self._value(field, field.type, raw, depth)
+                    found[field.name] = self._value(field, field.type, b"".join(raw), depth)
             except (struct.error, UnicodeDecodeError, TypeError, AttributeError) as error:
                 raise DataError(f"the bytes are no {message.full_name}: {error}") from error
             return found
@@ -272,16 +272,16 @@ class _Readers:
     def _entry(self, field: Field, raw: bytes, depth: int) -> tuple[Any, Any]:
         key: Any = _ZERO.get(field.map_key, 0)
         value: Any = None if isinstance(field.target, Message) else _zero(field.map_value, field.target)
-        message = b""
+        message: list[bytes] = []
         for number, kind, inner in _chunks(raw, depth + 2):
             if number == 1 and kind == _wire_type(field.map_key, None):
                 key = _scalar(field.map_key, inner)
             elif number == 2 and isinstance(field.target, Message) and kind in (_LENGTH, _GROUP):
-                message += inner
+                message.append(inner)
             elif number == 2 and kind == _wire_type(field.map_value, field.target):
                 value = self._value(field, field.map_value, inner, depth + 1)
         if isinstance(field.target, Message):
-            value = self._value(field, field.map_value, message, depth + 1)
+            value = self._value(field, field.map_value, b"".join(message), depth + 1)
         return key, value
 
     def _value(self, field: Field, kind: str, raw: Any, depth: int) -> Any:

@@ -168,9 +168,10 @@ def _value(schema: Schema, field: Field) -> Make:
         key, value = _single(schema.key_schema, entry.fields[0]), _single(schema.value_schema, entry.fields[1])
         return lambda rows: {key(row["key"]): value(row["value"]) for row in rows}
     if schema.type is Type.MAP:
+        assert schema.key_schema is not None
         assert schema.value_schema is not None
-        item = _single(schema.value_schema, field)
-        return lambda pairs: {key: item(each) for key, each in pairs.items()}
+        key, item = _present(schema.key_schema, None), _single(schema.value_schema, field)
+        return lambda pairs: {key(name): item(each) for name, each in pairs.items()}
     if schema.type is Type.ARRAY:
         assert schema.value_schema is not None
         item = _single(schema.value_schema, field)
