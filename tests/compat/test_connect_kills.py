@@ -7,6 +7,7 @@ nor fewer; it has no primary key that would hide a row that came twice. HEADWATE
 
 import json
 import os
+import subprocess
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,7 +18,7 @@ import pytest
 from compat.support.local_cluster import until
 from compat.test_connect_distributed import WorkerProcess, committed
 from headwater.client import Admin, NewTopic
-from spark.support.postgres import running_postgres
+from spark.support.postgres import binaries, running_postgres
 
 SEED = int(os.environ.get("HEADWATER_CHAOS_SEED", "1"))
 ROUNDS = int(os.environ.get("HEADWATER_CONNECT_ROUNDS", "30"))
@@ -99,6 +100,60 @@ def test_changes_come_once_and_in_order_though_workers_are_killed(
             for worker in workers:
                 worker.kill()
         assert seen() == list(range(1, last + 1))
+
+
+@pytest.mark.soak(only=True)
+@pytest.mark.timeout(3600)
+def test_changes_of_a_running_pgbench_come_once_though_workers_are_killed(
+    broker_address: str, topic: str, tmp_path: Path
+) -> None:
+    pgbench = (binaries() or Path()) / "pgbench"
+    if not pgbench.exists():
+        pytest.skip("pgbench is not installed beside PostgreSQL")
+    random = Random(SEED)
+    print(f"HEADWATER_CHAOS_SEED={SEED} HEADWATER_CONNECT_ROUNDS={ROUNDS}")
+    name = topic.replace("-", "_").replace(".", "_")[:30]
+    balances = {"accounts": ("aid", "abalance"), "tellers": ("tid", "tbalance"), "branches": ("bid", "bbalance")}
+    with Admin({"bootstrap.servers": broker_address}) as admin:
+        admin.create_topics([NewTopic(f"{name}.public.pgbench_{each}", 1) for each in ("history", *balances)])
+
+    def after(table: str) -> list[dict[str, Any]]:
+        return [json.loads(each)["after"] for each in committed(broker_address, f"{name}.public.pgbench_{table}")]
+
+    with running_postgres("wal_level=logical") as server, psycopg.connect(server.url, autocommit=True) as database:
+        login = ["-h", str(server.directory), "-U", "headwater", "postgres"]
+        subprocess.run([pgbench, "-i", "-q", *login], check=True, capture_output=True)
+        settings = {**JSON, "value.converter.schemas.enable": "false"}
+        workers = [WorkerProcess(tmp_path, broker_address, f"pgbench-{topic}", **settings) for _ in range(2)]
+        try:
+            config = {"connector.class": "PostgresCdc", "database.hostname": str(server.directory), "database.port": "5432", "database.user": "headwater", "database.dbname": "postgres", "topic.prefix": name, "slot.name": name.lower(), "snapshot.mode": "no_data", "plugin.name": "pgoutput"}  # fmt: skip
+            assert workers[0].door.ask("PUT", "/connectors/changes/config", config)[0] in (200, 201)
+            slots = "SELECT count(*) FROM pg_replication_slots WHERE active"
+            until(lambda: database.execute(slots).fetchall() == [(1,)], "the log is read")
+            load = subprocess.Popen([pgbench, "-n", "-c", "4", "-R", "100", "-T", str(2 * ROUNDS), *login], stdout=subprocess.DEVNULL)  # fmt: skip
+            try:
+                for _ in range(ROUNDS):
+                    wanted = len(after("history")) + random.randint(1, 100)
+                    until(lambda wanted=wanted: load.poll() is not None or len(after("history")) >= wanted, "more changes")  # type: ignore[misc]  # fmt: skip
+                    workers.pop(random.randrange(2)).kill()
+                    workers.append(WorkerProcess(tmp_path, broker_address, f"pgbench-{topic}", **settings))
+                assert load.wait(600) == 0
+            finally:
+                load.kill()
+                load.wait()
+            history = database.execute("SELECT tid, bid, aid, delta FROM pgbench_history").fetchall()
+            until(lambda: all(len(after(each)) >= len(history) for each in ("history", *balances)), "all changes")
+        finally:
+            for worker in workers:
+                worker.kill()
+        assert history
+        assert sorted((e["tid"], e["bid"], e["aid"], e["delta"]) for e in after("history")) == sorted(history)
+        for table, (key, balance) in balances.items():
+            found = after(table)
+            assert len(found) == len(history)
+            last = {each[key]: each[balance] for each in found}
+            rows = dict(database.execute(f"SELECT {key}, {balance} FROM pgbench_{table}").fetchall())  # type: ignore[call-overload]
+            assert last == {each: rows[each] for each in last}
 
 
 def _create(worker: WorkerProcess, name: str, url: str) -> None:
