@@ -116,6 +116,16 @@ def test_a_union_is_a_oneof_and_comes_back_under_its_name_with_a_number() -> Non
     assert converter.to_connect("t", nothing).value["choice_0"] is None
 
 
+@pytest.mark.parametrize("setting", ["optional.for.nullables", "wrapper.for.nullables"])
+def test_a_choice_of_a_oneof_may_be_missing_whatever_the_settings_say(setting: str) -> None:
+    whole = fields(("n", s.INT32), ("choice", CHOICE))
+    kept = InMemory(Memory(), **{setting: "true"})
+    given = Struct(whole, {"n": 1, "choice": Struct(CHOICE, {"a": None, "b": "x"})})
+    schema, value = kept.to_connect("t", kept.from_connect("t", whole, given))
+    assert schema is not None
+    assert value["choice_0"].as_dict() == {"a": None, "b": "x"}
+
+
 def test_nulls_are_lost_unless_the_schema_can_tell_them() -> None:
     whole = fields(("a", s.OPTIONAL_STRING), ("b", s.OPTIONAL_INT64))
     value = Struct(whole, {"a": ""})

@@ -87,6 +87,8 @@ class SchemaReader:
         )
 
     def _is_optional(self, field: Field) -> bool:
+        if field.oneof:  # at most one of its choices is set, whatever the settings say
+            return True
         if isinstance(field.target, Message | Enum) and field.type != "map":
             return True
         if self._options.optional_for_nullables:
