@@ -1,7 +1,8 @@
 """A sink's way of records by columns and one by one: what becomes of them in files and in data frames."""
 
+import random
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,21 @@ from headwater.testing.connect import SinkKit
 from unit.connect.registry_memory import Memory
 
 Polls = list[list[ConsumerRecord]]
+
+
+def drawn_polls(draw: random.Random, value: Callable[[], bytes | None], damaged: Callable[[], bytes]) -> Polls:
+    """Of a few values that come again, with one in some polls that is damaged."""
+    polls, offset = [], 0
+    for _ in range(draw.randint(1, 3)):
+        pool = [value() for _ in range(4)]
+        count, bad = draw.choice([9, 20, 33]), draw.choice([None, None, 5])
+        poll = []
+        for n in range(count):
+            data = damaged() if n == bad else pool[n % len(pool)]
+            poll.append(ConsumerRecord("t", 1, offset, draw.choice([-1, 0, 10]), 0, b"k", data, (), -1))
+            offset += 1
+        polls.append(poll)
+    return polls
 
 
 class Line:

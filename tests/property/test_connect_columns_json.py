@@ -13,7 +13,7 @@ from compat.support.quick import lasting
 from headwater.client import ConsumerRecord
 from headwater.connect.converters.jsonschema.converter import JsonSchemaConverter
 from headwater.connect.data.runs import ArrowColumn, SinkRun
-from property.connect_columns_support import Line, Polls, check_frames, converted, files_of
+from property.connect_columns_support import Line, Polls, check_frames, converted, drawn_polls, files_of
 
 Draw = random.Random
 CONNECT = "org.apache.kafka.connect.data."
@@ -100,19 +100,6 @@ class Records:
                 return draw.choice([framed(draw.choice(TEXTS_SPOILT)), b"", b"\0\0\0\0", framed(b"{}")[:5]])
         return framed(json.dumps(fields).encode())
 
-    def polls(self) -> Polls:
-        draw, polls, offset = self._draw, [], 0
-        for _ in range(draw.randint(1, 3)):
-            pool = [self.value() for _ in range(4)]
-            count, bad = draw.choice([9, 20, 33]), draw.choice([None, None, 5])
-            poll = []
-            for n in range(count):
-                data = self.damaged() if n == bad else pool[n % len(pool)]
-                poll.append(ConsumerRecord("t", 1, offset, draw.choice([-1, 0, 10]), 0, b"k", data, (), -1))
-                offset += 1
-            polls.append(poll)
-        return polls
-
 
 def framed(data: bytes) -> bytes:
     return b"\0\0\0\0\1" + data
@@ -126,7 +113,7 @@ def drawn(seed: int) -> tuple[Line, Polls]:
         names.append(draw.choice(list(LEAVES)))
     config = draw.choice([{}, {"use.optional.for.nonrequired": "true"}])
     records = Records(draw, names, nullable=True, **config)
-    return records.line, records.polls()
+    return records.line, drawn_polls(draw, records.value, records.damaged)
 
 
 @settings(max_examples=lasting(25, 2000), deadline=None)

@@ -17,7 +17,7 @@ from headwater.connect.data.runs import ArrowColumn, SinkRun
 from headwater.schemas import SchemaType, parse
 from headwater.schemas.protobuf import ProtobufSchema
 from headwater.schemas.protobuf.messages import compile_message_writer
-from property.connect_columns_support import Line, Polls, check_frames, converted, files_of
+from property.connect_columns_support import Line, Polls, check_frames, converted, drawn_polls, files_of
 
 Draw = random.Random
 META = '[(confluent.field_meta) = {{ params: [{{ key: "{}", value: "{}" }}] }}]'
@@ -117,19 +117,6 @@ class Records:
             [data[:-1], b"", data + b"\x0a", data + draw.randbytes(3), data[:5] + b"\x02\0" + data[6:], data[:5] + b"\x04\0\0"]
         )  # fmt: skip
 
-    def polls(self) -> Polls:
-        draw, polls, offset = self._draw, [], 0
-        for _ in range(draw.randint(1, 3)):
-            pool = [self.value() for _ in range(4)]
-            count, bad = draw.choice([9, 20, 33]), draw.choice([None, None, None, 5])
-            poll = []
-            for n in range(count):
-                data = self.damaged() if n == bad else pool[n % len(pool)]
-                poll.append(ConsumerRecord("t", 1, offset, draw.choice([-1, 0, 10]), 0, b"k", data, (), -1))
-                offset += 1
-            polls.append(poll)
-        return polls
-
 
 def drawn(seed: int) -> tuple[Line, Polls]:
     draw = Draw(seed)
@@ -138,7 +125,7 @@ def drawn(seed: int) -> tuple[Line, Polls]:
     if draw.random() < 0.1:
         names.append(draw.choice(list(FIELDS)))
     records = Records(draw, names, **draw.choice(SETTINGS))
-    return records.line, records.polls()
+    return records.line, drawn_polls(draw, records.value, records.damaged)
 
 
 @settings(max_examples=lasting(25, 2000), deadline=None)
