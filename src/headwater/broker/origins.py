@@ -44,11 +44,11 @@ def told(context: "RequestContext") -> str:
     from urllib.parse import quote  # only where something is sent on
 
     principal, client_id = context.connection.principal[:_PRINCIPAL_MAX], (context.client_id or "")[:_CLIENT_ID_MAX]
-    return f" {quote(principal, safe='')} {quote(client_id, safe='')}"
+    return f" {quote(principal, '', errors='replace')} {quote(client_id, '', errors='replace')}"
 
 
 def origin_in(client_id: str | None) -> Origin | None:
-    """What such a client id says; None if it says nothing. Whether to believe it is for others to decide."""
+    """What such a client id says; None if it says nothing. Whether to believe it: `rights/broker_connections.py`."""
     from urllib.parse import unquote
 
     parts = (client_id or "").split(" ")

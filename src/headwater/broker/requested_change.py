@@ -4,14 +4,16 @@ answered when it is done.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from headwater.base.errors import KafkaError
+from headwater.broker.context import RequestContext
 from headwater.broker.deferred import Deferred
 from headwater.metadata.image import Change
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
+    from headwater.broker.quotas.mutations import MutationQuota
 
 
 class RequestedChange(ABC):
@@ -32,6 +34,31 @@ class RequestedChange(ABC):
     @abstractmethod
     def done(self, error: KafkaError | None) -> None:
         """They are applied, or were refused as a whole: completes `deferred`."""
+
+
+class CountedChange(RequestedChange):
+    """One whose partitions count for a quota: of whoever sends the request of `context`. None: of nobody."""
+
+    def __init__(self, broker: "Broker", context: RequestContext | None) -> None:
+        super().__init__(broker)
+        self._quota: MutationQuota | None = None
+        if broker.quotas is not None and context is not None:
+            from headwater.broker.quotas.mutations import mutation_quota  # not where there are no quotas
+
+            self._quota = mutation_quota(broker, broker.quotas, context)
+
+    def count(self, partitions: int) -> None:
+        """For the plan, when nothing else speaks against making or deleting so many. Raises THROTTLING_QUOTA_EXCEEDED."""
+        if self._quota is not None:
+            self._quota.take(partitions)
+
+    def answer(self, response: Any, error: KafkaError | None) -> None:
+        """For `done`: completes `deferred`, with how long to wait."""
+        if self._quota is not None:
+            if error is not None:
+                self._quota.give_back()
+            response.throttle_time_ms = self._quota.throttle_ms()
+        self.deferred.complete(response)
 
 
 class Result(Protocol):

@@ -16,7 +16,7 @@ from headwater.base.names import colliding_topic
 from headwater.broker.assignments import checked_new_topic
 from headwater.broker.context import RequestContext
 from headwater.broker.deferred import Deferred
-from headwater.broker.requested_change import RequestedChange
+from headwater.broker.requested_change import CountedChange
 from headwater.broker.topics import PARTITIONS_PER_REQUEST_MAX, plan_topic
 from headwater.metadata.image import TopicCreated
 from headwater.wire.messages.create_topics import (
@@ -35,16 +35,12 @@ _KRAFT_LOG: Final = "__cluster_metadata"
 
 def create(broker: "Broker", request: CreateTopicsRequest, context: RequestContext | None = None) -> Deferred:
     """`context`: of whoever's quota it counts for, if it does."""
-    if broker.quotas is None or context is None:
-        return _Creation(broker, request).submit()
-    from headwater.broker.quotas.mutations import charged  # not where there are no quotas
-
-    return charged(broker, broker.quotas, context, request, lambda allowed: _Creation(broker, allowed).submit())
+    return _Creation(broker, None if request.validate_only else context, request).submit()
 
 
-class _Creation(RequestedChange):
-    def __init__(self, broker: "Broker", request: CreateTopicsRequest) -> None:
-        super().__init__(broker)
+class _Creation(CountedChange):
+    def __init__(self, broker: "Broker", context: RequestContext | None, request: CreateTopicsRequest) -> None:
+        super().__init__(broker, context)
         self._request = request
         self._results: list[CreatableTopicResult] = []
         self._made: list[CreatableTopicResult] = []
@@ -61,6 +57,7 @@ class _Creation(RequestedChange):
                 partitions += len(change.assignments)
                 if partitions > PARTITIONS_PER_REQUEST_MAX:
                     raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+                self.count(len(change.assignments))
             except KafkaError as problem:
                 self._results.append(_refused(topic.name, problem))
                 continue
@@ -76,7 +73,7 @@ class _Creation(RequestedChange):
         if error is not None:
             made = {result.name for result in self._made}
             self._results = [_refused(r.name, error) if r.name in made else r for r in self._results]
-        self.deferred.complete(CreateTopicsResponse(topics=self._results))
+        self.answer(CreateTopicsResponse(topics=self._results), error)
 
 
 def _plan_one(broker: "Broker", topic: CreatableTopic, planned: Sequence[TopicCreated]) -> TopicCreated:

@@ -9,13 +9,9 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.acls import Operation, PatternType, Permission, ResourceType
-from headwater.base.config.listeners import Listener
-from headwater.base.errors import UserError
-from headwater.base.security.sasl_client import credentials_from
 from headwater.base.security.scram import BY_NUMBER
 from headwater.broker.deferred import Deferred
-from headwater.broker.origins import FORWARDED_CLIENT
-from headwater.broker.quotas.exemptions import is_between_brokers
+from headwater.broker.rights.broker_connections import is_sent_on
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
@@ -32,7 +28,7 @@ def audited(broker: "Broker", context: "RequestContext", request: Any, answer: A
     """The same answer, now or later. What is done is told although whoever asked is gone by then: only the answer can be
     given up, not the change.
     """
-    if getattr(request, "validate_only", False) or _is_told_elsewhere(broker, context, request):
+    if getattr(request, "validate_only", False) or is_sent_on(broker, context):
         return answer
     if not isinstance(answer, Deferred):
         _tell(broker, context, request, answer)
@@ -46,32 +42,6 @@ def audited(broker: "Broker", context: "RequestContext", request: Any, answer: A
 
     answer.listen(answered)
     return outer
-
-
-def _is_told_elsewhere(broker: "Broker", context: "RequestContext", request: Any) -> bool:
-    """Whether another broker sends it on in the name of a client, who has asked there. A client id is only what somebody
-    says: the sender also has what brokers have, down to the user by which this one logs in among them. An administrator,
-    who may do what brokers may, does not become a broker by a name.
-    """
-    if broker.peers is None or not (context.client_id or "").startswith(FORWARDED_CLIENT):
-        return False
-    listener = broker.config.inter_broker_listener()
-    if context.connection.listener != listener.name or not is_between_brokers(broker, context, request):
-        return False
-    user = _user_of_brokers(broker, listener) if listener.protocol.startswith("SASL_") else None
-    return user is None or context.connection.principal == f"User:{user}"
-
-
-def _user_of_brokers(broker: "Broker", listener: Listener) -> str | None:
-    """By which this broker logs in at others; None where only its token says it."""
-    settings = broker.config.listener(listener.name)
-    mechanism = (settings.string("sasl.mechanism.inter.broker.protocol") or "").upper()
-    if mechanism == "OAUTHBEARER":
-        return None
-    try:
-        return credentials_from(mechanism, jaas=settings.string("sasl.jaas.config", mechanism)).user
-    except UserError:  # then it logs in nowhere
-        return ""
 
 
 def _tell(broker: "Broker", context: "RequestContext", request: Any, response: Any) -> None:

@@ -12,7 +12,7 @@ from headwater.base.errors import ErrorCode, KafkaError
 from headwater.broker.assignments import check_replicas, check_same_factor
 from headwater.broker.context import RequestContext
 from headwater.broker.deferred import Deferred
-from headwater.broker.requested_change import RequestedChange, refuse, refuse_rest
+from headwater.broker.requested_change import CountedChange, refuse, refuse_rest
 from headwater.broker.topics import PARTITIONS_PER_REQUEST_MAX, place
 from headwater.metadata.image import PartitionsAdded, TopicState
 from headwater.wire.messages.create_partitions import (
@@ -27,16 +27,12 @@ if TYPE_CHECKING:
 
 
 def handle(broker: "Broker", context: RequestContext, request: CreatePartitionsRequest) -> Deferred:
-    if broker.quotas is None:
-        return _Addition(broker, request).submit()
-    from headwater.broker.quotas.mutations import charged  # not where there are no quotas
-
-    return charged(broker, broker.quotas, context, request, lambda allowed: _Addition(broker, allowed).submit())
+    return _Addition(broker, None if request.validate_only else context, request).submit()
 
 
-class _Addition(RequestedChange):
-    def __init__(self, broker: "Broker", request: CreatePartitionsRequest) -> None:
-        super().__init__(broker)
+class _Addition(CountedChange):
+    def __init__(self, broker: "Broker", context: RequestContext | None, request: CreatePartitionsRequest) -> None:
+        super().__init__(broker, context)
         self._request = request
         self._results: list[CreatePartitionsTopicResult] = []
 
@@ -52,15 +48,18 @@ class _Addition(RequestedChange):
             try:
                 if count > 1:
                     raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-                changes.append(_plan_one(self._broker, asked))
+                change = _plan_one(self._broker, asked)
+                self.count(len(change.assignments))
             except KafkaError as problem:
                 refuse(result, problem)
+            else:
+                changes.append(change)
         return [] if self._request.validate_only else changes
 
     def done(self, error: KafkaError | None) -> None:
         if error is not None:
             refuse_rest(self._results, error)
-        self.deferred.complete(CreatePartitionsResponse(results=self._results))
+        self.answer(CreatePartitionsResponse(results=self._results), error)
 
 
 def _plan_one(broker: "Broker", asked: CreatePartitionsTopic) -> PartitionsAdded:

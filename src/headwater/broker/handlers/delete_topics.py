@@ -11,7 +11,7 @@ from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import NO_TOPIC_ID, TopicId
 from headwater.broker.context import RequestContext
 from headwater.broker.deferred import Deferred
-from headwater.broker.requested_change import RequestedChange, refuse, refuse_rest
+from headwater.broker.requested_change import CountedChange, refuse, refuse_rest
 from headwater.metadata.image import TopicDeleted, TopicState
 from headwater.wire.messages.delete_topics import (
     DeletableTopicResult,
@@ -28,24 +28,16 @@ _FIRST_WITH_DISABLED_ERROR: Final = 3
 
 
 def handle(broker: "Broker", context: RequestContext, request: DeleteTopicsRequest) -> Deferred:
-    if broker.quotas is None:
-        return _delete(broker, context, request)
-    from headwater.broker.quotas.mutations import charged  # not where there are no quotas
-
-    return charged(broker, broker.quotas, context, request, lambda allowed: _delete(broker, context, allowed))
-
-
-def _delete(broker: "Broker", context: RequestContext, request: DeleteTopicsRequest) -> Deferred:
     asked = request.topics
     if context.api_version < _FIRST_WITH_IDS:
         asked = [DeleteTopicState(name=name, topic_id=NO_TOPIC_ID) for name in request.topic_names]
-    return _Deletion(broker, context.api_version, asked).submit()
+    return _Deletion(broker, context, asked).submit()
 
 
-class _Deletion(RequestedChange):
-    def __init__(self, broker: "Broker", version: int, asked: list[DeleteTopicState]) -> None:
-        super().__init__(broker)
-        self._version = version
+class _Deletion(CountedChange):
+    def __init__(self, broker: "Broker", context: RequestContext, asked: list[DeleteTopicState]) -> None:
+        super().__init__(broker, context)
+        self._version = context.api_version
         self._asked = asked
         self._results: list[DeletableTopicResult] = []
 
@@ -63,6 +55,7 @@ class _Deletion(RequestedChange):
                 if topic.topic_id in changes:  # once by its name and once by its id
                     raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic id.")
                 self._refuse_if_disabled()
+                self.count(len(topic.partitions))
             except KafkaError as problem:
                 refuse(result, problem)
             else:
@@ -73,7 +66,7 @@ class _Deletion(RequestedChange):
     def done(self, error: KafkaError | None) -> None:
         if error is not None:
             refuse_rest(self._results, error)
-        self.deferred.complete(DeleteTopicsResponse(responses=self._results))
+        self.answer(DeleteTopicsResponse(responses=self._results), error)
 
     def _find(self, asked: DeleteTopicState, *, is_repeated: bool) -> TopicState:
         has_id = asked.topic_id != NO_TOPIC_ID

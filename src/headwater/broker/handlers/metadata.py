@@ -10,8 +10,7 @@ A partition whose leader cannot be reached over the client's listener has none (
 LISTENER_NOT_FOUND if the leader is alive without it), and replicas that cannot be reached are offline.
 """
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import NO_BROKER, NO_TOPIC_ID, BrokerId, TopicId
@@ -19,7 +18,7 @@ from headwater.base.names import INTERNAL_TOPICS, colliding_topic, is_legal_topi
 from headwater.broker.context import RequestContext
 from headwater.broker.deferred import Deferred
 from headwater.broker.forwarding import create_topics
-from headwater.broker.requested_change import RequestedChange
+from headwater.broker.requested_change import CountedChange
 from headwater.broker.topics import PARTITIONS_PER_REQUEST_MAX, plan_topic
 from headwater.metadata.image import Change, PartitionState, TopicCreated, TopicState
 from headwater.wire.messages.metadata import (
@@ -52,38 +51,14 @@ def handle(broker: "Broker", context: RequestContext, request: MetadataRequest) 
         return _respond(broker, context, request, {})
     if broker.peers is not None:
         return _create_in_cluster(broker, context, request, missing)
-    if context.connection.meter is None:
-        return _create_alone(broker, context, request, missing)
-    return _charged(broker, context, missing, lambda: _create_alone(broker, context, request, missing))
+    return _Creation(broker, context, request, missing).submit()
 
 
-def _charged(broker: "Broker", context: RequestContext, names: list[str], create: Callable[[], Deferred]) -> Deferred:
-    """Topics that are made count for the quota of changes, and are made in any case."""
-    from headwater.broker.quotas.mutations import AutoCreation  # not where there are no quotas
-
-    charge = AutoCreation(broker, context, names)
-    inner = create()
-    outer = Deferred(inner.cancel, holds_order=inner.holds_order)
-
-    def told(response: Any) -> None:
-        throttle_ms = charge.complete()
-        if isinstance(response, MetadataResponse):
-            response.throttle_time_ms = throttle_ms
-        outer.complete(response)
-
-    inner.listen(told)
-    return outer
-
-
-def _create_alone(broker: "Broker", context: RequestContext, request: MetadataRequest, names: list[str]) -> Deferred:
-    return _Creation(broker, context, request, names).submit()
-
-
-class _Creation(RequestedChange):
+class _Creation(CountedChange):
     """Topics on their way through the queue of changes, and the request that waits for them."""
 
     def __init__(self, broker: "Broker", context: RequestContext, request: MetadataRequest, names: list[str]) -> None:
-        super().__init__(broker)
+        super().__init__(broker, context)
         self._context = context
         self._request = request
         self._names = names
@@ -100,6 +75,7 @@ class _Creation(RequestedChange):
                 partitions += len(change.assignments)
                 if partitions > PARTITIONS_PER_REQUEST_MAX:
                     raise KafkaError(ErrorCode.POLICY_VIOLATION)
+                self.count(len(change.assignments))
             except KafkaError as problem:
                 if problem.code != ErrorCode.INVALID_TOPIC_EXCEPTION:  # for a collision Kafka says that it is not there
                     self._problems[name] = problem
@@ -107,9 +83,9 @@ class _Creation(RequestedChange):
                 changes.append(change)
         return list(changes)
 
-    def done(self, _error: KafkaError | None) -> None:
+    def done(self, error: KafkaError | None) -> None:
         """With an error the topics are simply not there, and clients ask again."""
-        self.deferred.complete(_respond(self._broker, self._context, self._request, self._problems))
+        self.answer(_respond(self._broker, self._context, self._request, self._problems), error)
 
 
 def _create_in_cluster(

@@ -164,16 +164,20 @@ class ClientQuotas:
 
     def limits(self, user: str, client_id: str) -> Limits | None:
         """None if no quota holds. To be asked for anew when `generation` is another."""
-        mutation = holding(self._table, MUTATION, user, client_id)
         found = Limits(
             self._rate_limit(PRODUCE, user, client_id),
             self._rate_limit(FETCH, user, client_id),
             self._rate_limit(REQUEST, user, client_id),
-            None
-            if mutation is None
-            else BucketLimit(self._used(self._buckets, self._buckets_of_made_up, MUTATION, mutation), mutation.bound),
+            self.mutation_limit(user, client_id),
         )
         return None if found == (None, None, None, None) else found
+
+    def mutation_limit(self, user: str, client_id: str) -> BucketLimit | None:
+        """The one of `limits`, alone: of somebody who has no connection here nothing else is measured."""
+        found = holding(self._table, MUTATION, user, client_id)
+        if found is None:
+            return None
+        return BucketLimit(self._used(self._buckets, self._buckets_of_made_up, MUTATION, found), found.bound)
 
     def _rate_limit(self, key: str, user: str, client_id: str) -> RateLimit | None:
         found = holding(self._table, key, user, client_id)

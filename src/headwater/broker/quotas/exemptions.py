@@ -1,15 +1,10 @@
-"""Who is exempt from quotas: brokers of this cluster among themselves. A client that calls itself a broker is none. No
-state.
-
-A request that only brokers send is looked at twice: its sender needs the right to it (CLUSTER_ACTION), or, where no
-authorizer knows rights, has to ask over the listener that brokers use among themselves.
+"""Who is exempt from quotas: brokers of this cluster among themselves, with the requests that only they send. A client
+that calls itself a broker is none (`rights/broker_connections.py`). No state.
 """
 
 from typing import TYPE_CHECKING, Any, Final
 
-from headwater.base.acls import Operation
-from headwater.broker.origins import FORWARDED, FORWARDED_CLIENT
-from headwater.broker.rights.authorizer import caller_of
+from headwater.broker.rights.broker_connections import is_of_a_broker, is_sent_on
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
@@ -21,16 +16,12 @@ _FAILURE_DETECTOR: Final = ("headwater", "controller")  # how it calls its softw
 
 
 def is_between_brokers(broker: "Broker", context: "RequestContext", request: Any) -> bool:
-    if broker.peers is None or not _is_of_a_broker(context, request):
-        return False
-    caller = caller_of(broker.authorizer, context.connection)
-    if caller is None:
-        return context.connection.listener == broker.config.inter_broker_listener().name
-    return caller.may_cluster(Operation.CLUSTER_ACTION)
+    if _says_so(context, request):
+        return is_of_a_broker(broker, context.connection)
+    return is_sent_on(broker, context)
 
 
-def _is_of_a_broker(context: "RequestContext", request: Any) -> bool:
-    """By what it says."""
+def _says_so(context: "RequestContext", request: Any) -> bool:
     key = context.api_key
     if key == _FETCH:
         state = request.replica_state
@@ -41,4 +32,4 @@ def _is_of_a_broker(context: "RequestContext", request: Any) -> bool:
         return context.api_version >= _FIRST_ADDED_BY_BROKERS
     if key == _API_VERSIONS:
         return (request.client_software_name, request.client_software_version) == _FAILURE_DETECTOR
-    return key == _MARKERS or (key in FORWARDED and (context.client_id or "").startswith(FORWARDED_CLIENT))
+    return key == _MARKERS

@@ -7,13 +7,12 @@ Read with the first authorizer, not at start-up.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from headwater.base.acls import Operation
 from headwater.broker.context import RequestContext
 from headwater.broker.deferred import Deferred
-from headwater.broker.origins import FORWARDED, FORWARDED_CLIENT
 from headwater.broker.registry import APIS, Api
 from headwater.broker.rights import cluster, groups, records, topics, transactions
 from headwater.broker.rights.authorizer import Authorizer, Caller
+from headwater.broker.rights.broker_connections import is_sent_on
 from headwater.broker.rights.outcome import Guard, Refused, open_to_all
 
 if TYPE_CHECKING:
@@ -93,13 +92,9 @@ def guarded(
     serve: Callable[[], Any],
 ) -> Any:
     """The answer to a request, now or later, as far as its sender may have it."""
-    caller = Caller(authorizer, context.connection)
-    if (
-        api.key in FORWARDED
-        and (context.client_id or "").startswith(FORWARDED_CLIENT)
-        and caller.may_cluster(Operation.CLUSTER_ACTION)
-    ):
+    if is_sent_on(broker, context):
         return serve()  # another broker has asked whether its client may
+    caller = Caller(authorizer, context.connection)
     outcome = GUARDS[api.name](broker, caller, request, context.api_version)
     if outcome is None:
         return serve()

@@ -14,6 +14,7 @@ from headwater.wire.messages.metadata import MetadataRequest
 from headwater.wire.messages.write_txn_markers import WriteTxnMarkersRequest
 
 FORWARDED = "__forwarded-broker-1"
+AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
 def fetch(replica_id: int) -> FetchRequest:
@@ -41,9 +42,8 @@ def clustered(make_lab: Any) -> Any:
     def make(**settings: str) -> Any:
         lab = make_lab(
             listeners="INTERNAL://127.0.0.1:1,PLAINTEXT://127.0.0.1:2",
-            listener_security_protocol_map="INTERNAL:PLAINTEXT,PLAINTEXT:PLAINTEXT",
             inter_broker_listener_name="INTERNAL",
-            **settings,
+            **{"listener_security_protocol_map": "INTERNAL:PLAINTEXT,PLAINTEXT:PLAINTEXT", **settings},
         )
         lab.broker.peers = object()
         return lab
@@ -64,14 +64,35 @@ def test_without_an_authorizer_the_listener_says_who_is_a_broker(clustered: Any)
     assert [asks(lab, each, "INTERNAL") for each in OF_CLIENTS] == [False] * len(OF_CLIENTS)
 
 
-def test_with_an_authorizer_rights_say_it(clustered: Any) -> None:
+def test_with_an_authorizer_rights_say_it_too(clustered: Any) -> None:
+    lab = clustered(authorizer_class_name=AUTHORIZER, super_users="User:broker")
+    assert [asks(lab, each, "INTERNAL", "User:broker") for each in OF_BROKERS] == [True] * len(OF_BROKERS)
+    assert [asks(lab, each, "INTERNAL", "User:alice") for each in OF_BROKERS] == [False] * len(OF_BROKERS)
+    assert [asks(lab, each, "INTERNAL", "User:broker") for each in OF_CLIENTS] == [False] * len(OF_CLIENTS)
+
+
+def test_a_right_that_everybody_has_makes_no_broker_of_clients(clustered: Any) -> None:
+    lab = clustered(authorizer_class_name=AUTHORIZER, allow_everyone_if_no_acl_found="true")
+    assert [asks(lab, each, "PLAINTEXT", "User:alice") for each in OF_BROKERS] == [False] * len(OF_BROKERS)
+
+
+@pytest.mark.parametrize(
+    "rights", [{}, {"authorizer_class_name": AUTHORIZER, "allow_everyone_if_no_acl_found": "true"}]
+)
+def test_what_is_sent_on_is_believed_of_the_user_of_brokers_alone(clustered: Any, rights: dict[str, str]) -> None:
+    sent_on = (CreateTopicsRequest(topics=[]), 7, FORWARDED)
     lab = clustered(
-        authorizer_class_name="org.apache.kafka.metadata.authorizer.StandardAuthorizer", super_users="User:broker"
+        **rights,
+        listener_security_protocol_map="INTERNAL:SASL_PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        sasl_enabled_mechanisms="SCRAM-SHA-512",
+        sasl_mechanism_inter_broker_protocol="SCRAM-SHA-512",
+        sasl_jaas_config=(
+            'org.apache.kafka.common.security.scram.ScramLoginModule required username="broker" password="p";'
+        ),
     )
-    for listener in ("INTERNAL", "PLAINTEXT"):
-        assert [asks(lab, each, listener, "User:broker") for each in OF_BROKERS] == [True] * len(OF_BROKERS)
-        assert [asks(lab, each, listener, "User:alice") for each in OF_BROKERS] == [False] * len(OF_BROKERS)
-        assert [asks(lab, each, listener, "User:broker") for each in OF_CLIENTS] == [False] * len(OF_CLIENTS)
+    assert asks(lab, sent_on, "INTERNAL", "User:broker")
+    assert not asks(lab, sent_on, "INTERNAL", "User:alice")
+    assert not asks(lab, sent_on, "PLAINTEXT", "User:broker")
 
 
 def test_a_broker_alone_is_asked_by_clients_only(make_lab: Any) -> None:

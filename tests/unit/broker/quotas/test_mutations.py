@@ -113,6 +113,100 @@ def test_a_topic_that_stands_there_twice_costs_nothing(limited: Any) -> None:
     assert [topic.error_code for topic in ask(limited, creation("b", "c", partitions=5), 7).topics] == [0, 0]
 
 
+def codes(answer: Any) -> dict[str, int]:
+    results = getattr(answer, "topics", None) or getattr(answer, "responses", None) or answer.results
+    return {result.name: result.error_code for result in results}
+
+
+def deletion(*states: DeleteTopicState) -> DeleteTopicsRequest:
+    return DeleteTopicsRequest(topics=list(states), topic_names=[state.name for state in states], timeout_ms=1000)
+
+
+def addition(counts: list[tuple[str, int]]) -> CreatePartitionsRequest:
+    topics = [CreatePartitionsTopic(name=name, count=count, assignments=None) for name, count in counts]
+    return CreatePartitionsRequest(topics=topics, timeout_ms=1000)
+
+
+def overdraw(lab: Any) -> None:
+    assert codes(ask(lab, creation("overdrawn", partitions=100), 7)) == {"overdrawn": 0}
+
+
+# What is refused for another reason takes no tokens, and leaves them to what stands behind it
+
+
+@pytest.fixture
+def filled(limited: Any) -> Any:
+    """With topics of somebody else's."""
+    for name, partitions in (("big", 100), ("small", 1)):
+        ask(limited, creation(name, partitions=partitions), 7, principal="User:bob")
+    return limited
+
+
+def test_a_topic_that_exists_takes_nothing(filled: Any) -> None:
+    request = creation("big", partitions=100)
+    request.topics += creation("new", partitions=1).topics
+    answer = ask(filled, request, 7)
+    assert codes(answer) == {"big": int(ErrorCode.TOPIC_ALREADY_EXISTS), "new": 0}
+    assert answer.throttle_time_ms == 0
+
+
+def test_partitions_that_cannot_be_added_take_nothing(filled: Any) -> None:
+    by_hand = addition([("big", 110), ("small", 2)])
+    by_hand.topics[0].assignments = []  # for ten
+    answer = ask(filled, by_hand, 3)
+    assert codes(answer) == {"big": int(ErrorCode.INVALID_REPLICA_ASSIGNMENT), "small": 0}
+    assert answer.throttle_time_ms == 0
+
+
+def test_a_topic_with_both_a_name_and_an_id_takes_nothing(filled: Any) -> None:
+    both = DeleteTopicState(name="big", topic_id=filled.broker.image.topic("big").topic_id)
+    answer = ask(filled, deletion(both, DeleteTopicState(name="small")), 6)
+    assert codes(answer) == {"big": int(ErrorCode.INVALID_REQUEST), "small": 0}
+    assert answer.throttle_time_ms == 0
+    assert codes(ask(filled, creation("new", partitions=1), 7)) == {"new": 0}
+
+
+@pytest.mark.parametrize("is_overdrawn", [False, True])
+@pytest.mark.parametrize(
+    ("request_", "version"),
+    [
+        (creation("new", "new", partitions=6), 7),
+        (addition([("big", 110), ("big", 110)]), 3),
+        (deletion(DeleteTopicState(name="big"), DeleteTopicState(name="big")), 6),
+        (deletion(DeleteTopicState(name="big"), DeleteTopicState(name="big")), 5),
+    ],
+)
+def test_a_name_that_stands_there_twice_is_refused_whatever_the_bucket_says(
+    filled: Any, request_: Any, version: int, is_overdrawn: bool
+) -> None:
+    """Not overdrawn, it would be by the first of the two."""
+    if is_overdrawn:
+        overdraw(filled)
+    assert list(codes(ask(filled, request_, version)).values()) == [int(ErrorCode.INVALID_REQUEST)]
+    assert "new" not in filled.broker.image.ids_by_name
+    assert len(filled.broker.image.topic("big").partitions) == 100
+
+
+def test_an_old_version_does_not_wait_for_what_was_not_made(limited: Any) -> None:
+    overdraw(limited)
+    answer = ask(limited, creation("overdrawn"), 5)
+    assert (codes(answer), answer.throttle_time_ms) == ({"overdrawn": int(ErrorCode.TOPIC_ALREADY_EXISTS)}, 0)
+
+
+@pytest.mark.parametrize("is_in_cluster", [False, True])
+def test_metadata_does_not_wait_for_a_topic_that_was_not_made(limited: Any, is_in_cluster: bool) -> None:
+    def needs(name: str) -> Any:
+        return ask(limited, MetadataRequest(topics=[MetadataRequestTopic(name=name)]), 9)
+
+    overdraw(limited)
+    if is_in_cluster:
+        limited.broker.peers = FakePeers()
+    assert needs("over.drawn").throttle_time_ms > 0
+    answer = needs("over_drawn")  # collides
+    assert codes(answer) == {"over_drawn": int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)}
+    assert answer.throttle_time_ms == 0
+
+
 # In a cluster: by the controller, for whoever asked first
 
 
@@ -135,6 +229,10 @@ def sent_on(principal: str = "User:alice", client_id: str | None = "tests") -> s
 )
 def test_names_are_read_back_as_they_were(principal: str, client_id: str | None) -> None:
     assert origin_in(sent_on(principal, client_id)) == Origin(principal, client_id or "")
+
+
+def test_a_name_with_half_a_character_is_told_with_a_question_mark() -> None:
+    assert origin_in(sent_on("User:a\udc80", "b\ud800")) == Origin("User:a?", "b?")
 
 
 def test_names_fit_into_a_header_whatever_they_are() -> None:
@@ -162,6 +260,57 @@ def test_a_client_that_names_somebody_else_counts_itself(cluster: Any) -> None:
     for name, code in (("a", 0), ("b", 0), ("c", EXCEEDED)):
         answer = ask(cluster, creation(name), 7, sent_on("User:bob"), listener="CLIENTS")
         assert answer.topics[0].error_code == code
+
+
+def test_another_user_on_the_listener_of_brokers_counts_itself_whoever_it_names(make_lab: Any) -> None:
+    lab = make_lab(
+        listeners="SASL_PLAINTEXT://:0",
+        security_inter_broker_protocol="SASL_PLAINTEXT",
+        sasl_enabled_mechanisms="SCRAM-SHA-512",
+        sasl_mechanism_inter_broker_protocol="SCRAM-SHA-512",
+        sasl_jaas_config=(
+            'org.apache.kafka.common.security.scram.ScramLoginModule required username="broker" password="p";'
+        ),
+    )
+    lab.broker.peers = FakePeers()
+    for user in ("alice", "mallory"):
+        lab.broker.image.apply(UserConfigured(user, {"controller_mutation_rate": "0.5"}))
+        lab.broker.apply([UserConfigured(user, {})])
+    names = [sent_on(), f"{FORWARDED_CLIENT}-broker-2", "tests"]
+    got = [
+        codes(ask(lab, creation(name, partitions=6), 7, client_id, "User:mallory", "SASL_PLAINTEXT"))
+        for name, client_id in zip("abc", names, strict=True)
+    ]
+    assert got == [{"a": 0}, {"b": EXCEEDED}, {"c": EXCEEDED}]
+    for name, code in (("d", 0), ("e", EXCEEDED)):  # of alice, who has lost nothing by it
+        answer = ask(lab, creation(name, partitions=6), 7, sent_on(), "User:broker", "SASL_PLAINTEXT")
+        assert codes(answer) == {name: code}
+
+
+def test_a_change_that_fails_gives_back_what_it_took_though_nobody_waits_for_its_answer(cluster: Any) -> None:
+    """The connection between the brokers is gone by then."""
+    store = cluster.broker.changes._store
+    commit, committing = store.commit, []
+    store.commit = lambda _changes, done: committing.append(done)
+    connection = ConnectionContext("127.0.0.1", 5000, "PLAINTEXT", "User:broker")
+    frame = encode_request_header(19, 7, 7, sent_on()) + b"".join(creation("a", partitions=100).encode(7))
+    begin(cluster.broker, connection, memoryview(bytearray(frame))).result.cancel()
+    store.commit = commit
+    (committed,) = committing
+    committed(KafkaError(ErrorCode.NOT_CONTROLLER))
+    assert codes(ask(cluster, creation("b", "c", partitions=5), 7)) == {"b": 0, "c": 0}
+
+
+def test_of_somebody_who_asked_elsewhere_only_changes_are_measured(cluster: Any) -> None:
+    every = {"controller_mutation_rate": "1", "producer_byte_rate": "1", "consumer_byte_rate": "1"}
+    every["request_percentage"] = "1"
+    cluster.broker.image.apply(UserConfigured("alice", every))
+    cluster.broker.apply([UserConfigured("alice", {})])
+    frame = encode_request_header(19, 7, 7, sent_on()) + b"".join(creation("a").encode(7))
+    connection = ConnectionContext("127.0.0.1", 5000, "PLAINTEXT", "User:broker")
+    begin(cluster.broker, connection, memoryview(bytearray(frame)))
+    cluster.settle()
+    assert [used.quota for used, _ in cluster.broker.quotas.used()] == ["controller_mutation_rate"]
 
 
 def test_a_broker_that_is_not_the_controller_counts_nothing_and_says_who_asks(cluster: Any) -> None:

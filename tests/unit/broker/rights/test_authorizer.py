@@ -24,6 +24,7 @@ from headwater.wire.messages.describe_acls import DescribeAclsRequest
 from headwater.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from headwater.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from headwater.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from unit.broker.fake_peers import FakePeers
 from unit.broker.rights.rights_support import AUTHORIZER, allow, ask
 
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
@@ -150,14 +151,35 @@ def test_a_fetch_session_asks_each_time(lab: Any) -> None:
     assert [p.error_code for topic in again.responses for p in topic.partitions] == [DENIED]
 
 
+def creation_of(name: str) -> CreateTopicsRequest:
+    topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1, assignments=[], configs=[])
+    return CreateTopicsRequest(topics=[topic])
+
+
 def test_who_calls_itself_a_broker_is_none_without_the_right(lab: Any) -> None:
-    topic = CreatableTopic(name="n", num_partitions=1, replication_factor=1, assignments=[], configs=[])
-    request = CreateTopicsRequest(topics=[topic])
+    lab.broker.peers = FakePeers()
+    request = creation_of("n")
     refused = ask(lab, "User:u", request, client_id=f"{FORWARDED_CLIENT}-1")
     assert refused.topics[0].error_code == DENIED
     allow(lab, "User:broker", Operation.CLUSTER_ACTION, CLUSTER, CLUSTER_NAME)
     assert ask(lab, "User:broker", request).topics[0].error_code == DENIED
     assert ask(lab, "User:broker", request, client_id=f"{FORWARDED_CLIENT}-1").topics[0].error_code == 0
+
+
+def test_who_calls_itself_a_broker_is_none_where_everybody_has_the_right(make_lab: Any) -> None:
+    lab = make_lab(
+        listeners="INTERNAL://:1,PLAINTEXT://:2",
+        listener_security_protocol_map="INTERNAL:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        inter_broker_listener_name="INTERNAL",
+        authorizer_class_name=AUTHORIZER,
+        allow_everyone_if_no_acl_found="true",
+    )
+    lab.broker.peers = FakePeers()
+    allow(lab, "User:u", Operation.CREATE, TOPIC, "n", deny=True)
+    allow(lab, "User:u", Operation.CREATE, CLUSTER, CLUSTER_NAME, deny=True)
+    allow(lab, "User:*", Operation.CLUSTER_ACTION, CLUSTER, CLUSTER_NAME)
+    refused = ask(lab, "User:u", creation_of("n"), client_id=f"{FORWARDED_CLIENT}-1")
+    assert refused.topics[0].error_code == DENIED
 
 
 def test_quick_handlers_that_ask_nobody_are_for_super_users_only(lab: Any, make_lab: Any) -> None:
