@@ -12,6 +12,7 @@ from kafka import KafkaAdminClient
 from kafka.protocol.admin import CreateTopicsRequest
 
 from compat.support.certificates import Authority, Issuer
+from compat.support.local_cluster import until
 from compat.support.server_process import end_servers, started_server
 from headwater.base.errors import ErrorCode
 from headwater.client import Admin, Producer
@@ -46,6 +47,7 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[tuple[list[st
                 "node.id": str(number),
                 "log.dirs": str(directory / f"data-{number}"),
                 "zookeeper.connect": zookeeper.address,
+                "zookeeper.session.timeout.ms": "60000",  # another controller would have a bucket that is full
                 "listeners": "SASL_SSL://127.0.0.1:0",
                 "security.inter.broker.protocol": "SASL_SSL",
                 "sasl.enabled.mechanisms": ",".join(MECHANISMS),
@@ -72,6 +74,13 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[tuple[list[st
         zookeeper.stop()
 
 
+def _until_known(addresses: list[str], settings: dict[str, str], users: set[str]) -> None:
+    """The controller answers when it knows of them; the others hear of it from ZooKeeper."""
+    for address in addresses:
+        with Admin({**settings, "bootstrap.servers": address}) as admin:
+            until(lambda: users <= set(admin.describe_user_scram_credentials()), "the broker has heard of it")
+
+
 def test_replicas_are_in_sync_and_users_are_known_everywhere(
     brokers: "tuple[list[str], Authority, list[Path]]",
 ) -> None:
@@ -84,7 +93,8 @@ def test_replicas_are_in_sync_and_users_are_known_everywhere(
         "sasl.password": PASSWORD,
     }
     with Admin({**settings, "bootstrap.servers": addresses[0]}) as admin:
-        admin.create_topics([NewTopic("orders", 3, 3, configs={"min.insync.replicas": "3"})])
+        until(lambda: len(admin.describe_cluster().brokers) == 3, "the first broker knows of all")
+        all_or_raise(admin.create_topics([NewTopic("orders", 3, 3, configs={"min.insync.replicas": "3"})]))
         wanted = [ScramUpsertion("alice", b"wonder", ScramMechanism.SHA_256)]
         assert admin.alter_user_scram_credentials(wanted) == {"alice": None}
     with Producer({**settings, "bootstrap.servers": addresses[0], "acks": "all"}) as producer:
@@ -92,6 +102,7 @@ def test_replicas_are_in_sync_and_users_are_known_everywhere(
             producer.send("orders", b"x" * 10_000).result(60)
             if number % 10 == 9:
                 producer.flush()
+    _until_known(addresses, settings, {"alice"})
     for address in addresses:
         login = {**settings, "sasl.username": "alice", "sasl.password": "wonder", "bootstrap.servers": address}
         with Admin(login) as admin:
@@ -122,6 +133,8 @@ def test_changes_count_once_whichever_broker_is_asked(
         assert admin.alter_user_scram_credentials(wanted) == {"bob": None, "carol": None}
         all_or_raise(admin.alter_client_quotas({quota_entity(user="bob"): {"controller_mutation_rate": 0.005}}))
 
+    _until_known(addresses, settings, {"bob", "carol"})
+
     def admin_of(user: str) -> KafkaAdminClient:
         return KafkaAdminClient(
             bootstrap_servers=addresses,
@@ -130,6 +143,7 @@ def test_changes_count_once_whichever_broker_is_asked(
             sasl_mechanism="SCRAM-SHA-256",
             sasl_plain_username=user,
             sasl_plain_password="wonder",
+            socket_connection_setup_timeout_ms=60_000,
         )
 
     def create(client: KafkaAdminClient, broker_id: int, name: str) -> tuple[int, bool]:

@@ -83,6 +83,7 @@ class Load:
     registries: list[Registry]
     made: dict[int, int] = field(default_factory=dict)  # number of the schema -> id
     errors: list[str] = field(default_factory=list)
+    unanswered: list[str] = field(default_factory=list)
     patience_s: float = 20
     _next: int = 1
     _ending: bool = False
@@ -112,7 +113,8 @@ class Load:
         connection.timeout = self.patience_s
         try:
             status, answer = ask(connection, "POST", f"/subjects/s{number}/versions", {"schema": schema(number)})
-        except OSError:
+        except OSError as problem:
+            self.unanswered.append(f"{number}: {problem!r}")
             return False
         finally:
             connection.close()
@@ -177,7 +179,7 @@ def test_a_leader_that_was_stopped_and_goes_on_writes_nothing_over_its_successor
         for round_ in range(lasting(1, 8)):
             before = first.register(f"before-{round_}", schema(1000 + round_))["id"]
             leading, other = sorted((first, second), key=_leads, reverse=True)
-            load = Load([leading])
+            load = Load([leading], patience_s=120)
             numbers = range(3000 + 10 * round_, 3004 + 10 * round_)
             begun = [threading.Thread(target=load.register, args=(leading, each)) for each in numbers]
             leading.signal(signal.SIGSTOP)
@@ -191,7 +193,7 @@ def test_a_leader_that_was_stopped_and_goes_on_writes_nothing_over_its_successor
                 leading.signal(signal.SIGCONT)
             for each in begun:
                 each.join(120)
-            assert sorted(load.made) == list(numbers), load.errors
+            assert sorted(load.made) == list(numbers), (load.errors, load.unanswered)
             after = max(load.made.values())
             assert before < made < more[0]["id"] < more[-1]["id"] < min(load.made.values())
             assert len(set(load.made.values())) == len(numbers), "an id was given twice"

@@ -4,6 +4,7 @@ nothing.
 
 import ssl
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,13 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from compat.support.secured import PASSWORDS, SecuredCluster, secured_cluster
 from headwater.client.admin.acls import AclBinding, AclFilter, AclOperation, AclResourceType, PatternType
 from headwater.client.admin.scram import ScramMechanism, ScramUpsertion
+from headwater.client.outcomes import all_or_raise
 from headwater.client.types import NewTopic
 
 TOPIC = "orders"
 ROUNDS = 3
-REAUTHENTICATION_MS = 500
+REAUTHENTICATION_MS = 2000
+PATIENCE_S = 120
 pytestmark = pytest.mark.timeout(300)
 
 
@@ -60,9 +63,10 @@ class Writer:
 
     def goes_on(self, more: int) -> None:
         """Returns when so many more were acknowledged."""
-        wanted = self.acknowledged + more
+        wanted, give_up_at = self.acknowledged + more, time.monotonic() + PATIENCE_S
         while self.acknowledged < wanted:
             assert not self.failed, self.failed[:3]
+            assert time.monotonic() < give_up_at, f"writing does not go on: {self.acknowledged} of {self.sent}"
             self._stops.wait(0.01)
 
     def stop(self) -> None:
@@ -103,7 +107,7 @@ def test_certificates_users_and_rights_change_under_load_and_nothing_is_lost(tmp
     readers = AclBinding(AclResourceType.GROUP, "readers", "User:alice", AclOperation.READ)
     rules = [*RULES[PatternType.LITERAL], readers]
     with secured_cluster(tmp_path, rules, settings) as cluster, cluster.admin() as admin:
-        admin.create_topics([NewTopic(TOPIC, 1, 1)])
+        all_or_raise(admin.create_topics([NewTopic(TOPIC, 1, 1)]))
         writer = Writer(login(cluster, PASSWORDS["alice"]))
         try:
             for number in range(ROUNDS):

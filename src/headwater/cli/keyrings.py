@@ -53,6 +53,6 @@ def _ask(question: Callable[["ModuleType"], Result]) -> Result:
         ) from None
     try:
         return question(keyring)
-    except KeyringError as problem:
+    except (KeyringError, OSError, ValueError, RuntimeError) as problem:  # backends have errors of their own, too
         why = (str(problem) or type(problem).__name__).split(". ")[0]
         raise UserError("The system's keyring does not answer", why, _INSTEAD) from None

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from headwater.server.security.metrics_guard import MetricsGuard, Presented, PresentedToken
 
 _REQUEST_BYTES_MAX: Final = 8192
+_PIECE_BYTES: Final = 4096
 _PATIENCE_MS: Final = 5000
 _CONNECTIONS_MAX: Final = 32
 _PER_NETWORK_MAX: Final = 8  # where others come in: nobody takes all of them
@@ -107,10 +108,11 @@ class _Exchange:
         self._socket = sock
         self._answer = answer
         self._forget = forget
-        self._request = b""
+        self._request = bytearray()
         self._bytes_max = _REQUEST_BYTES_MAX
         self._left = memoryview(b"")
         self._is_closed = False
+        self._is_complete = False  # the request
         if isinstance(sock, socket.socket):
             sock.setblocking(False)
         self._timer = loop.call_later(_PATIENCE_MS, self.close)
@@ -128,19 +130,28 @@ class _Exchange:
             self.close()
 
     def _receive(self) -> None:
-        """Until there is nothing more: what OpenSSL holds, no event tells of."""
-        buffer = memoryview(bytearray(4096))
-        while not self._is_closed and b"\r\n\r\n" not in self._request:
-            count = self._socket.recv_into(buffer)
-            self._request += buffer[:count]
-            if not count or len(self._request) > self._bytes_max:
-                self.close()
-        if not self._is_closed:
+        """Some of it. What OpenSSL holds of the rest, no event tells of, so it is looked for in another turn: it comes
+        in as many small records as the peer likes, before any login, and others have their turn meanwhile.
+        """
+        buffer = memoryview(bytearray(_PIECE_BYTES))
+        count = self._socket.recv_into(buffer)
+        searched = max(0, len(self._request) - 3)
+        self._request += buffer[:count]
+        if not count or len(self._request) > self._bytes_max:
+            self.close()
+        elif self._request.find(b"\r\n\r\n", searched) >= 0:
+            self._is_complete = True
             self._requested()
+        elif count == _PIECE_BYTES:
+            self._loop.call_later(0, self._receive_more)
+
+    def _receive_more(self) -> None:
+        if not self._is_closed and not self._is_complete:  # an event may have been first
+            self._on_events(0)
 
     def _requested(self) -> None:
         """The request is complete."""
-        line = self._request.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
+        line = bytes(self._request).split(b"\r\n", 1)[0].decode("latin-1").split(" ")
         is_get = len(line) == 3 and line[0] == "GET"
         self._reply(
             self._answer(line[1].split("?")[0]) if is_get else _http("405 Method Not Allowed", "text/plain", "")
@@ -233,7 +244,7 @@ class _GuardedExchange(_Exchange):
         if not guard.has_login:
             super()._requested()
             return
-        shown = guard.presented(self._request)
+        shown = guard.presented(bytes(self._request))
         if shown is None:
             self._refuse(None)
         elif guard.is_known(shown):

@@ -31,13 +31,25 @@ def started_server(
 
 
 def end_servers(processes: list[subprocess.Popen[str]]) -> None:
+    """All of them, though one does not stop by itself; that one is an error."""
     for process in processes:
         process.terminate()
-    for process in processes:
+    slow = [process.pid for process in processes if not _has_ended(process)]
+    assert not slow, f"these did not stop when they were asked to, and were killed: {slow}"
+
+
+def _has_ended(process: subprocess.Popen[str]) -> bool:
+    try:
         process.wait(60)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        return False
+    finally:
         for stream in (process.stdin, process.stdout):
             if stream is not None:
                 stream.close()
+    return True
 
 
 @contextmanager

@@ -116,8 +116,8 @@ class MetricsGuard:
                 "metrics.authentication.method is set, and metrics.listener has no TLS",
                 "Write metrics.listener=https://...",
             )
-        self._keys = _keys(self._settings, loop) if self._takes_tokens else list
         self.tls = _context_source(config, listener) if listener.protocol == "SASL_SSL" else None
+        self._keys = _keys(self._settings, loop) if self._takes_tokens else list  # last: it may go on fetching keys
         if not self.has_login and not is_loopback:
             logger.warning("event=open-door what='metrics' listener=%s note='anybody may use it'", listener)
 

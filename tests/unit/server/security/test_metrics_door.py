@@ -22,6 +22,7 @@ from headwater.base.config.broker import BrokerConfig
 from headwater.base.errors import UserError
 from headwater.base.security import oauthbearer, scram
 from headwater.base.security.scram import ScramMechanism
+from headwater.base.security.tls_socket import TlsSocket
 from headwater.metadata.image import AclsSet, BrokerConfigured, UserConfigured
 from headwater.server.node import Node
 from headwater.server.security.metrics_guard import metrics_address
@@ -99,6 +100,52 @@ def door(tmp_path: Path) -> Any:
     door = Door(tmp_path, Authority(tmp_path))
     yield door
     door.close()
+
+
+def test_a_request_in_many_pieces_is_answered_and_others_have_their_turn_meanwhile(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each piece is a record of TLS, which OpenSSL gives one by one: all of them are there before the login."""
+    taken, receive = 0, TlsSocket.recv_into
+
+    def counted(self: TlsSocket, buffer: Any) -> int:
+        nonlocal taken
+        taken += 1
+        return receive(self, buffer)
+
+    monkeypatch.setattr(TlsSocket, "recv_into", counted)
+    login = base64.b64encode(b"paul:plain")
+    request = b"GET /metrics HTTP/1.1\r\nX: " + b"x" * 7000 + b"\r\nAuthorization: Basic " + login + b"\r\n\r\n"
+    answers: list[bytes] = []
+    sent, go_on = threading.Event(), threading.Event()
+
+    def run() -> None:
+        context = ssl.create_default_context(cafile=door.authority.path)
+        with (
+            socket.create_connection(("localhost", door.port), 60) as plain,
+            context.wrap_socket(plain, server_hostname="localhost") as secured,
+        ):
+            secured.do_handshake()
+            go_on.wait(60)
+            for at in range(len(request)):
+                secured.send(request[at : at + 1])
+            sent.set()
+            answers.append(everything_from(secured))
+
+    client = threading.Thread(target=run)
+    client.start()
+    for _ in range(40):  # the handshake
+        door.node.loop.turn(0.005)
+    go_on.set()
+    sent.wait(60)  # nobody reads meanwhile: all pieces are there at once
+    most = 0
+    while client.is_alive():
+        before = taken
+        door.node.loop.turn(0.005)
+        most = max(most, taken - before)
+    assert answers[0].startswith(b"HTTP/1.1 200")
+    assert taken >= 2
+    assert most <= 2  # by an event, and by the turn that was asked for
 
 
 def test_who_logs_in_and_may_describe_the_cluster_reads(door: Door, caplog: pytest.LogCaptureFixture) -> None:
