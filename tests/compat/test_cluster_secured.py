@@ -143,7 +143,6 @@ def test_changes_count_once_whichever_broker_is_asked(
             sasl_mechanism="SCRAM-SHA-256",
             sasl_plain_username=user,
             sasl_plain_password="wonder",
-            socket_connection_setup_timeout_ms=60_000,
         )
 
     def create(client: KafkaAdminClient, broker_id: int, name: str) -> tuple[int, bool]:
