@@ -224,7 +224,12 @@ def with_registry(
     has_files = plan.log_file is not None or len(plan.brokers) > 1
     log_file = plan.data_dir / "logs" / "registry.log" if has_files else None
     brokers = plan.brokers
-    if port and not any(name.endswith("schema.registry.url") for name in given) and port != broker_port and is_free(port):
+    if (
+        port
+        and not any(name.endswith("schema.registry.url") for name in given)
+        and port != broker_port
+        and is_free(port)
+    ):
         url = f"headwater.schema.registry.url=http://127.0.0.1:{port}"
         brokers = [each._replace(overrides=[*each.overrides, url]) for each in brokers]
     return plan._replace(registry=RegistryPlan(port, log_file), brokers=brokers)

@@ -1,6 +1,8 @@
 """Plugins of one's own, found by the entry points of an installed package."""
 
 import logging
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -106,3 +108,19 @@ def test_only_what_is_allowed_and_what_is_registered_can_be_named() -> None:
         Catalog(["FileStream*"]).connector("Numbers")
     with pytest.raises(ConnectError, match="Failed to find any class"):
         Catalog().find("my_plugins.twice", Kind.TRANSFORMATION)  # a config never imports anything
+
+
+def test_a_worker_needs_no_package_of_a_connector_that_nobody_uses() -> None:
+    """As after `pip install headwater`: psycopg, drivers, Arrow, Spark and the rest are extras."""
+    extras = "psycopg pymysql pymongo cassandra pyspark pyarrow numpy pandas fastavro google.protobuf kazoo cryptography yaml lmdb"
+    program = f"""
+import sys
+for name in {extras.split()!r}:
+    sys.modules[name] = None
+from headwater.connect.plugins import Catalog
+catalog = Catalog(installed=False)
+print(catalog.connector("FileStreamSource").cls.__name__)
+print(catalog.connector("PostgresCdc").cls.__name__)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert done.stdout.split() == ["FileStreamSourceConnector", "PostgresCdcConnector"], done.stderr

@@ -7,20 +7,22 @@ row, and the last state is right.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from headwater.connect.connectors.postgres_cdc.catalog import Moment, Snapshot
 from headwater.connect.connectors.postgres_cdc.envelope import Envelopes, Source
 from headwater.connect.connectors.postgres_cdc.table_model import TableModel
 from headwater.connect.data.record import SourceRecord
 from headwater.connect.data.struct import Struct
 from headwater.connect.errors import DataError
 
+if TYPE_CHECKING:  # a worker without psycopg has all other connectors
+    from headwater.connect.connectors.postgres_cdc.catalog import Moment, Snapshot
+
 _Read = tuple[Struct | None, Struct]  # key and row
 
 
 def snapshot_records(
-    snapshot: Snapshot,
+    snapshot: "Snapshot",
     models: list[TableModel],
     overrides: Mapping[str, str],
     envelopes: Envelopes,
@@ -57,7 +59,7 @@ def _record(
     first_of_table: bool,
     last_of_table: bool,
     last: bool,
-    moment: Moment,
+    moment: "Moment",
     envelopes: Envelopes,
     stream_lsn: int,
     now_ns: int,
@@ -78,7 +80,7 @@ def marker(first: bool, first_of_table: bool, last_of_table: bool, last: bool) -
     return "first_in_data_collection" if first_of_table else "true"
 
 
-def snapshot_offset(moment: Moment, stream_lsn: int, *, finished: bool) -> dict[str, Any]:
+def snapshot_offset(moment: "Moment", stream_lsn: int, *, finished: bool) -> dict[str, Any]:
     """Finished: the stream's position, which every transaction that the slot still gives is behind: one whose commit
     record stands at `stream_lsn` itself too, with changes that stand before it.
     """
