@@ -1,7 +1,7 @@
 """Admin calls about topics: list, describe, create, delete, add partitions. No state."""
 
-from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.client.admin.call_routing import (
@@ -97,25 +97,27 @@ async def describe_topic_partitions(
 async def create_topics(
     session: Session, topics: Iterable[NewTopic], *, validate_only: bool = False
 ) -> dict[str, CreatedTopic | KafkaError]:
-    request = create_wire.CreateTopicsRequest(
-        topics=[_creatable(topic) for topic in topics],
-        timeout_ms=session.settings.request_timeout_ms,
-        validate_only=validate_only,
-    )
-    response = await of_controller(
-        session, request, create_wire.CreateTopicsResponse, lambda answer: [each.error_code for each in answer.topics]
-    )
+    async def ask(left: list[create_wire.CreatableTopic]) -> tuple[list[create_wire.CreatableTopicResult], int]:
+        request = create_wire.CreateTopicsRequest(
+            topics=left, timeout_ms=session.settings.request_timeout_ms, validate_only=validate_only
+        )
+        answer = await of_controller(
+            session, request, create_wire.CreateTopicsResponse, lambda answer: _but_quotas(answer.topics)
+        )
+        return answer.topics, answer.throttle_time_ms
+
+    results = await _as_quotas_allow(session, [_creatable(topic) for topic in topics], ask, lambda each: each.name)
     return {
         each.name: error_for(each.error_code, each.error_message)
         if each.error_code
         else CreatedTopic(each.name, each.topic_id, each.num_partitions, each.replication_factor)
-        for each in response.topics
+        for each in results
     }
 
 
 async def delete_topics(session: Session, names: Iterable[str]) -> dict[str, KafkaError | None]:
     wanted = list(dict.fromkeys(names))
-    results = await _delete(session, [delete_wire.DeleteTopicState(name=name) for name in wanted], wanted)
+    results = await _delete(session, [delete_wire.DeleteTopicState(name=name) for name in wanted])
     for name in wanted:
         session.view.topics.pop(name, None)
     return {each.name or "": failure(each.error_code, each.error_message) for each in results}
@@ -131,45 +133,92 @@ async def delete_topics_by_id(session: Session, topic_ids: Iterable[bytes]) -> d
     link = await session.link(min(session.view.brokers))
     if link.version_for(delete_wire.DeleteTopicsRequest()) < _DELETES_BY_ID_SINCE:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "the broker deletes topics by name only")
-    results = await _delete(session, states, [])
+    results = await _delete(session, states)
     return {bytes(each.topic_id): failure(each.error_code, each.error_message) for each in results}
 
 
 async def _delete(
-    session: Session, states: list[delete_wire.DeleteTopicState], names: list[str]
+    session: Session, states: list[delete_wire.DeleteTopicState]
 ) -> list[delete_wire.DeletableTopicResult]:
-    request = delete_wire.DeleteTopicsRequest(
-        topics=states,
-        topic_names=names,  # for versions below 6
-        timeout_ms=session.settings.request_timeout_ms,
-    )
-    response = await of_controller(
-        session,
-        request,
-        delete_wire.DeleteTopicsResponse,
-        lambda answer: [each.error_code for each in answer.responses],
-    )
-    return response.responses
+    async def ask(left: list[delete_wire.DeleteTopicState]) -> tuple[list[delete_wire.DeletableTopicResult], int]:
+        request = delete_wire.DeleteTopicsRequest(
+            topics=left,
+            topic_names=[each.name for each in left if each.name is not None],  # for versions below 6
+            timeout_ms=session.settings.request_timeout_ms,
+        )
+        answer = await of_controller(
+            session, request, delete_wire.DeleteTopicsResponse, lambda answer: _but_quotas(answer.responses)
+        )
+        return answer.responses, answer.throttle_time_ms
+
+    by_name = any(each.name is not None for each in states)  # results of deletions by id may tell the name as well
+    return await _as_quotas_allow(session, states, ask, lambda each: each.name if by_name else bytes(each.topic_id))
 
 
 async def create_partitions(
     session: Session, totals: Mapping[str, int | NewPartitions], *, validate_only: bool = False
 ) -> dict[str, KafkaError | None]:
     """Raises the number of topics' partitions to these totals."""
-    request = partitions_wire.CreatePartitionsRequest(
-        topics=[_growing(name, wanted) for name, wanted in totals.items()],
-        timeout_ms=session.settings.request_timeout_ms,
-        validate_only=validate_only,
-    )
-    response = await of_controller(
-        session,
-        request,
-        partitions_wire.CreatePartitionsResponse,
-        lambda answer: [each.error_code for each in answer.results],
-    )
+
+    async def ask(
+        left: list[partitions_wire.CreatePartitionsTopic],
+    ) -> tuple[list[partitions_wire.CreatePartitionsTopicResult], int]:
+        request = partitions_wire.CreatePartitionsRequest(
+            topics=left, timeout_ms=session.settings.request_timeout_ms, validate_only=validate_only
+        )
+        answer = await of_controller(
+            session, request, partitions_wire.CreatePartitionsResponse, lambda answer: _but_quotas(answer.results)
+        )
+        return answer.results, answer.throttle_time_ms
+
+    wanted = [_growing(name, total) for name, total in totals.items()]
+    results = await _as_quotas_allow(session, wanted, ask, lambda each: each.name)
     for name in totals:
         session.view.topics.pop(name, None)
-    return {each.name: failure(each.error_code, each.error_message) for each in response.results}
+    return {each.name: failure(each.error_code, each.error_message) for each in results}
+
+
+class _Result(Protocol):
+    error_code: int
+    error_message: str | None
+
+
+E = TypeVar("E")
+R = TypeVar("R", bound=_Result)
+
+
+def _but_quotas(results: Iterable[_Result]) -> list[int]:
+    """Codes for which a whole request is sent again. What a quota puts off is, alone."""
+    return [each.error_code for each in results if each.error_code != ErrorCode.THROTTLING_QUOTA_EXCEEDED]
+
+
+async def _as_quotas_allow(
+    session: Session,
+    entries: list[E],
+    ask: Callable[[list[E]], Awaitable[tuple[list[R], int]]],
+    key: Callable[[Any], Any],
+) -> list[R]:
+    """A result for each. What a quota of changes puts off is asked for again, alone, when its time has come, so that
+    nothing is asked for twice that was done. What has no time left is told with how long it would take.
+    """
+    deadline = session.deadline()
+    found: list[R] = []
+    while True:
+        results, wait_ms = await ask(entries)
+        put_off = {key(each) for each in results if each.error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED}
+        found += [each for each in results if key(each) not in put_off]
+        entries = [each for each in entries if key(each) in put_off]
+        left = [each for each in results if key(each) in put_off]
+        if not entries:
+            return found + left
+        if session.kernel.clock() + wait_ms / 1000 >= deadline:
+            for each in left:
+                each.error_message = (
+                    f"The quota of changes (controller_mutation_rate) allows it in {wait_ms / 1000:.0f} s. "
+                    "Ask again then, for less at a time, or have the quota raised."
+                )
+            return found + left
+        await session.kernel.sleep(max(wait_ms, 100) / 1000)
 
 
 def _creatable(topic: NewTopic) -> create_wire.CreatableTopic:

@@ -58,6 +58,73 @@ def test_topics_are_described_and_those_that_are_not_there_named(world: FakeWorl
     assert world.run(topics.describe_topics(world.session(), [])) == {}
 
 
+def _throttled(wait_ms: int, **codes: int) -> create_wire.CreateTopicsResponse:
+    results = [create_wire.CreatableTopicResult(name=name, error_code=code) for name, code in codes.items()]
+    return create_wire.CreateTopicsResponse(throttle_time_ms=wait_ms, topics=results)
+
+
+def test_what_a_quota_puts_off_is_asked_for_again_alone_and_what_was_done_is_not(
+    world: FakeWorld, broker: FakeBroker
+) -> None:
+    later = int(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+    answers = iter([_throttled(5000, a=0, b=later, c=later), _throttled(2000, b=0, c=later), _throttled(0, c=0)])
+    asked: list[tuple[float, list[str]]] = []
+
+    def answer(request: create_wire.CreateTopicsRequest) -> create_wire.CreateTopicsResponse:
+        asked.append((world.now, [each.name for each in request.topics]))
+        return next(answers)
+
+    broker.on(create_wire.CreateTopicsRequest, answer)
+    made = world.run(topics.create_topics(world.session(), [NewTopic(name) for name in "abc"]))
+    assert not [each for each in made.values() if isinstance(each, KafkaError)]
+    begin = asked[0][0]
+    assert [(round(at - begin), names) for at, names in asked] == [(0, ["a", "b", "c"]), (5, ["b", "c"]), (7, ["c"])]
+
+
+def test_what_a_quota_puts_off_for_too_long_is_told_at_once_with_its_time(world: FakeWorld, broker: FakeBroker) -> None:
+    later = int(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+    broker.on(create_wire.CreateTopicsRequest, lambda _: _throttled(600_000, a=0, b=later))
+    made = world.run(topics.create_topics(world.session(), [NewTopic("a"), NewTopic("b")]))
+    assert not isinstance(made["a"], KafkaError)
+    error = made["b"]
+    assert isinstance(error, KafkaError)
+    assert error.code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert "in 600 s" in str(error)
+    assert len(broker.received(create_wire.CreateTopicsRequest)) == 1
+
+
+@pytest.mark.parametrize("by_id", [False, True])
+def test_deletions_that_a_quota_puts_off_are_asked_for_again_alone(
+    world: FakeWorld, broker: FakeBroker, by_id: bool
+) -> None:
+    world.topic("a", 1)
+    world.topic("b", 1)
+    ids = {name: topic_id(name) for name in "ab"}
+    asked: list[list[bytes | str | None]] = []
+
+    def answer(request: delete_wire.DeleteTopicsRequest) -> delete_wire.DeleteTopicsResponse:
+        asked.append([bytes(each.topic_id) if by_id else each.name for each in request.topics])
+        names = "ab" if len(asked) == 1 else "b"
+        return delete_wire.DeleteTopicsResponse(
+            throttle_time_ms=1000,
+            responses=[
+                delete_wire.DeletableTopicResult(
+                    name=name, topic_id=ids[name], error_code=89 if len(asked) == 1 and name == "b" else 0
+                )
+                for name in names
+            ],
+        )
+
+    broker.on(delete_wire.DeleteTopicsRequest, answer)
+    session = world.session()
+    if by_id:
+        assert world.run(topics.delete_topics_by_id(session, ids.values())) == dict.fromkeys(ids.values())
+        assert asked == [list(ids.values()), [ids["b"]]]
+    else:
+        assert world.run(topics.delete_topics(session, ids)) == {"a": None, "b": None}
+        assert asked == [["a", "b"], ["b"]]
+
+
 def test_a_topic_is_created_with_its_settings_and_replicas(world: FakeWorld, broker: FakeBroker) -> None:
     broker.on(create_wire.CreateTopicsRequest, lambda _: create_wire.CreateTopicsResponse())
     new = NewTopic("t", configs={"retention.ms": "5"}, assignments=[[0, 1], [1, 0]])
