@@ -23,7 +23,7 @@ import ssl
 import time as clock
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import date, datetime, time
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
@@ -464,11 +464,20 @@ def literal(value: Any) -> str:
             return "'" + value.replace("'", "''") + "'"
         case bytes() | bytearray() | memoryview():
             return f"TO_BYTES('{bytes(value).hex()}', 'hex')"
-        case datetime() | date() | time():
+        case datetime():  # the language's have no zone, and milliseconds
+            plain = value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
+            return f"'{plain.isoformat(timespec='milliseconds')}'"
+        case time() if value.tzinfo is not None:
+            raise DataError(f"{value} has a zone, and a TIME has none: leave it out with replace(tzinfo=None)")
+        case time():
+            return f"'{value.isoformat(timespec='milliseconds')}'"
+        case date():
             return f"'{value.isoformat()}'"
         case list() | tuple():
             return f"ARRAY[{', '.join(map(literal, value))}]"
         case dict():
             return f"MAP({', '.join(f'{literal(key)} := {literal(each)}' for key, each in value.items())})"
+        case _ if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
+            return literal(value.item())
         case _:
             raise ProgrammingError(f"{type(value).__name__} has no literal in SQL")

@@ -276,7 +276,8 @@ def _cell(value: Any) -> Any:
 def _type(schema: Mapping[str, Any]) -> str:
     base = str(schema["type"])
     if schema.get("memberSchema"):
-        return f"{base}<{_type(schema['memberSchema'])}>"
+        key = "STRING, " if base == "MAP" else ""  # a map's schema tells of its values only: keys in JSON are text
+        return f"{base}<{key}{_type(schema['memberSchema'])}>"
     if schema.get("fields"):
         return f"{base}<{', '.join(each['name'] + ' ' + _type(each['schema']) for each in schema['fields'])}>"
     if schema.get("parameters"):

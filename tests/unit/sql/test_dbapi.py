@@ -6,7 +6,7 @@ import enum
 import json
 import math
 from collections.abc import Iterator, Mapping
-from datetime import date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from typing import Any, cast
 
@@ -39,6 +39,12 @@ class _Colour(int, enum.Enum):
         ({"k": 1}, "MAP('k' := 1)"),
         (b"\x00\xff", "TO_BYTES('00ff', 'hex')"),
         (np.float64(1.5), "1.5E0"),
+        (np.float32(1.5), "1.5E0"),
+        (np.int64(-7), "-7"),
+        (np.bool_(True), "TRUE"),
+        (datetime(2024, 1, 1, 1, 2, 3, 123456), "'2024-01-01T01:02:03.123'"),  # noqa: DTZ001  a TIMESTAMP has no zone
+        (datetime(2024, 1, 1, 1, 2, 3, tzinfo=timezone(timedelta(hours=5, minutes=30))), "'2023-12-31T19:32:03.000'"),
+        (time(1, 2, 3), "'01:02:03.000'"),
         (_Colour.RED, "1"),
         (Decimal("1E+25"), "10000000000000000000000000."),
         (Decimal("-5"), "-5."),
@@ -336,3 +342,8 @@ def test_an_answer_that_is_no_json_is_an_operational_error() -> None:
     for _ in range(2):
         with pytest.raises(dbapi.OperationalError):
             cursor.fetchone()
+
+
+def test_a_time_with_a_zone_is_refused() -> None:
+    with pytest.raises(dbapi.DataError, match="a TIME has none"):
+        dbapi.literal(time(1, 0, tzinfo=UTC))

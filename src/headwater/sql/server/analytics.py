@@ -97,6 +97,15 @@ class Interruption:
             raise SqlError("The query was stopped.")
 
 
+_TO_BYTES: Final = """CREATE MACRO to_bytes(given, form) AS CASE lower(form)
+    WHEN 'hex' THEN unhex(given) WHEN 'base64' THEN from_base64(given) WHEN 'utf8' THEN encode(given)
+    WHEN 'ascii' THEN encode(given) END"""
+_OTHERS: Final = (
+    "DuckDB carries out joins, sub-queries, GROUP BY and ORDER BY of such questions, with its own functions. ksqlDB's and "
+    "one's own are known in questions to one stream or table without these, and in persistent queries."
+)
+
+
 def is_query(text: str) -> bool:
     """Whether it is one SELECT or WITH, without EMIT: a question that has an end."""
     words = [each for each in tokenize(text) if each.kind is not Kind.END]
@@ -143,6 +152,7 @@ def answer(
         connection.execute("SET temp_directory=''; SET max_temp_directory_size='0B';")
         connection.execute(f"SET memory_limit='{MEMORY_MAX}'; SET threads=1; SET enable_external_access=false;")
         connection.execute("SET python_enable_replacements=false; SET autoload_known_extensions=false;")
+        connection.execute(_TO_BYTES)
         connection.execute("SET lock_configuration=true;")
         interruption.attach(connection)
         try:
@@ -150,7 +160,7 @@ def answer(
         except (duckdb.Error, OSError, ValueError) as error:  # Arrow's errors are among the latter two
             interruption.check()
             kind = SqlSyntaxError if isinstance(error, duckdb.ParserException) else SqlError
-            raise kind(_told(str(error))) from None
+            raise kind(_told(str(error)), hint=_OTHERS if "Function with name" in str(error) else "") from None
     finally:
         interruption.attach(None)
         connection.close()

@@ -41,10 +41,16 @@ def _ask(text: str) -> tuple[list[tuple[str, str]], list[list[Any]]]:
         ("SELECT id, ROW_NUMBER() OVER (PARTITION BY who ORDER BY id) AS n FROM orders ORDER BY id;", [[1, 1], [2, 1], [3, 2]]),
         ("SELECT tags FROM people ORDER BY name;", [[["x"]], [None]]),
         ("SELECT SUM(amount) AS s FROM orders;", [[Decimal("3.50")]]),
+        ("SELECT id, TO_BYTES('00ff', 'hex') AS b FROM orders ORDER BY id LIMIT 1;", [[1, b"\x00\xff"]]),
     ],
 )  # fmt: skip
 def test_any_sql_over_rows(text: str, rows: list[list[Any]]) -> None:
     assert _ask(text)[1] == rows
+
+
+def test_a_function_that_duckdb_has_not_is_told_with_who_has_it() -> None:
+    with pytest.raises(SqlError, match="DuckDB carries out joins"):
+        _ask("SELECT nobodys(id) AS n FROM orders ORDER BY n;")
 
 
 def test_columns_have_types_of_sql() -> None:
