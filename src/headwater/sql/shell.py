@@ -266,7 +266,8 @@ def _source(shown: Mapping[str, Any]) -> list[Table | str]:
 
 def _query(shown: Mapping[str, Any]) -> str:
     errors = "".join(f"\n{each['errorMessage']}" for each in shown.get("queryErrors", ()))
-    return f"{shown['id']} ({shown['state']}){errors}\n{shown['statementText']}\n\n{shown['topology']}"
+    rows = "".join(f"\nsome rows: {each}" for each in dict.fromkeys(shown.get("rowErrors", ())))
+    return f"{shown['id']} ({shown['state']}){errors}{rows}\n{shown['statementText']}\n\n{shown['topology']}"
 
 
 def _cell(value: Any) -> Any:

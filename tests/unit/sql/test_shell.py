@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from headwater.base.errors import UserError
-from headwater.sql.shell import SqlClient
+from headwater.sql.shell import SqlClient, as_tables
 
 
 class _Another(BaseHTTPRequestHandler):
@@ -27,3 +27,15 @@ def test_a_server_of_another_kind_is_told() -> None:
                 SqlClient(f"http://127.0.0.1:{server.server_port}").run("SHOW STREAMS;")
         finally:
             server.shutdown()
+
+
+def test_explain_says_once_why_rows_have_no_value() -> None:
+    query = {
+        "id": "Q",
+        "state": "RUNNING",
+        "statementText": "S",
+        "topology": "T",
+        "rowErrors": ["F: bad", "F: bad", "G: no"],
+    }
+    (text,) = as_tables({"@type": "queryDescription", "queryDescription": query})
+    assert str(text).splitlines()[:3] == ["Q (RUNNING)", "some rows: F: bad", "some rows: G: no"]

@@ -36,7 +36,7 @@ from headwater.sql.functions.scope import MadeFunction
 from headwater.sql.functions.signatures import Parameter, Pattern, Signature
 from headwater.sql.functions.tables import TableFunction
 from headwater.sql.language import types
-from headwater.sql.language.errors import SqlError
+from headwater.sql.language.errors import NotAllowedHereError, SqlError
 from headwater.sql.language.reading import Reader
 from headwater.sql.language.tokens import tokenize
 from headwater.sql.language.types import ArrayType, MapType, Type
@@ -81,7 +81,7 @@ def make(name: str, source: str | None, target: str | None, policy: Policy) -> M
 
 def _from_source(name: str, source: str, policy: Policy) -> Any:
     if not policy.source:
-        raise SqlError(
+        raise NotAllowedHereError(
             "CREATE FUNCTION with code in the statement is not allowed on this server.",
             why="It runs in the server, with all that the server may do",
             hint="Its owner can set ksql.functions.python.source.enabled=true.",
@@ -101,7 +101,7 @@ def _from_source(name: str, source: str, policy: Policy) -> Any:
 def _from_module(target: str, policy: Policy) -> Any:
     module, _, attribute = target.partition(":")
     if not _is_allowed(module, policy):
-        raise SqlError(
+        raise NotAllowedHereError(
             f"CREATE FUNCTION may not take anything out of {module or 'no module'} on this server.",
             why="It runs in the server, with all that the server may do",
             hint=f"Its owner can set ksql.functions.python.modules={module}.",
@@ -116,7 +116,7 @@ def _from_module(target: str, policy: Policy) -> Any:
         raise SqlError(f"{target} is no function.")
     home = getattr(found, "__module__", None) or ""
     if not _is_allowed(home, policy):
-        raise SqlError(
+        raise NotAllowedHereError(
             f"{target} is defined elsewhere, in {home or 'no module'}, which CREATE FUNCTION may not use on this server.",
             why="A module that is allowed does not allow all that it imports",
             hint=f"Its owner can define a function of its own in {module}.",

@@ -33,5 +33,9 @@ class SqlSyntaxError(SqlError):
     """The text is no statement."""
 
 
+class NotAllowedHereError(SqlError):
+    """What the config of this server does not allow; that of another one may."""
+
+
 class DeclinedError(SqlError):
     """A statement of ksqlDB that is understood and not carried out here; the message says what to do instead."""

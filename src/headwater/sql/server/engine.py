@@ -15,7 +15,7 @@ from typing import Final
 from headwater.sql.formats.registry.port import Schemas
 from headwater.sql.functions.python_functions import Policy
 from headwater.sql.language import tree
-from headwater.sql.language.errors import SqlError
+from headwater.sql.language.errors import NotAllowedHereError, SqlError
 from headwater.sql.language.tree import SourceKind
 from headwater.sql.plan.insertion import Insertion
 from headwater.sql.plan.session import PersistentQuery, Session
@@ -76,6 +76,7 @@ class Engine:
         self._defaults = dict(defaults or {})
         self.applied = 0  # how far in the log
         self.outcomes: OrderedDict[int, Outcome] = OrderedDict()
+        self.withheld: dict[str, SqlError] = {}  # functions of the log that this server does not allow
 
     @property
     def of_system(self) -> dict[str, str]:
@@ -122,6 +123,13 @@ class Engine:
         self.applied = offset + 1
         return outcome
 
+    def _note_withheld(self, statement: tree.Statement, error: SqlError | None) -> None:
+        """A function that this server must not have: queries that need it run on others only."""
+        if isinstance(statement, tree.CreateFunction | tree.DropFunction):
+            self.withheld.pop(statement.name, None)
+            if error is not None:
+                self.withheld[statement.name] = error
+
     def _run(self, offset: int, command: Command) -> Outcome:
         trial = self.session.copy()
         trial.settings = {**self.system, **command.properties}
@@ -132,7 +140,11 @@ class Engine:
         try:
             (statement,) = trial.parse(command.statement, accepted=True)
             command_id = command_id_of(statement)
+            self._note_withheld(statement, None)
             done = trial.execute(statement)
+        except NotAllowedHereError as error:
+            self._note_withheld(statement, error)
+            return Outcome(command_id, "", error=error)
         except SqlError as error:
             return Outcome(command_id, "", error=error)
         except Exception as problem:  # noqa: BLE001  it fails alike on every server, and must stop none of them

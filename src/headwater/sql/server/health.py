@@ -1,7 +1,7 @@
 """What /healthcheck and /clusterStatus tell, in ksqlDB's shapes.
 
-Healthy is a server whose brokers answer (`kafka`), that carries out the statements of its log (`commandRunner`), and
-that has carried out all that the log had (`metastore`). A query that has died is told beside it (`queries`) and makes
+Healthy is a server whose brokers answer (`kafka`), that carries out the statements of its log (`commandRunner`: not if
+its config forbids one that another server has accepted), and that has carried out all that the log had (`metastore`). A query that has died is told beside it (`queries`) and makes
 no server unhealthy: it is started again, and another server would not do better.
 """
 
@@ -46,7 +46,8 @@ class Health:
         node = self._node
         kafka, metastore, _ = await asyncio.gather(self._brokers_answer(), self._is_up_to_date(), node.ask_states())
         dead = [each for each in node.engine.session.queries if node.state(each).state == "ERROR"]
-        checks = {"metastore": metastore and node.follows, "kafka": kafka, "commandRunner": node.follows}
+        carries_out = node.follows and not node.engine.withheld
+        checks = {"metastore": metastore and node.follows, "kafka": kafka, "commandRunner": carries_out}
         details = {name: {"isHealthy": is_healthy} for name, is_healthy in checks.items()}
         details["queries"] = {"isHealthy": not dead}
         state = "READY" if node.follows else "ERROR"

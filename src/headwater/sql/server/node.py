@@ -16,7 +16,7 @@ from headwater.base.errors import UserError
 from headwater.client import AsyncAdmin, AsyncProducer
 from headwater.sql.functions.python_functions import Policy
 from headwater.sql.language import tree
-from headwater.sql.language.errors import SqlError
+from headwater.sql.language.errors import NotAllowedHereError, SqlError
 from headwater.sql.language.parser import split, substitute
 from headwater.sql.language.tree import SourceKind
 from headwater.sql.plan import inference, reading
@@ -159,6 +159,8 @@ class SqlNode:
             outcome = self.engine.apply(offset, data)
             if outcome.error is not None:
                 logger.warning("event=statement_refused offset=%d error=%r", offset, str(outcome.error))
+            if isinstance(outcome.error, NotAllowedHereError):
+                logger.error("event=queries_missing note='those that need this function do not run on this server'")
             await self._run_what_is_wanted()
             await self.row_queries.keep(self.engine.session.catalog.sources)
             async with self._moved:

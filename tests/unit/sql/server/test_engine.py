@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from headwater.sql.language.errors import SqlError
+from headwater.sql.functions.python_functions import EVERYTHING
+from headwater.sql.language.errors import NotAllowedHereError, SqlError
 from headwater.sql.language.parser import parse
 from headwater.sql.server.command_log import Command
 from headwater.sql.server.engine import Engine
@@ -164,3 +165,14 @@ def test_a_logged_statement_with_a_value_that_had_no_effect_is_carried_out() -> 
     (parsed,) = engine.session.parse("CREATE STREAM u AS SELECT * FROM s;")
     with pytest.raises(SqlError, match="cannot be 'yes'"):
         engine.check(parsed, {name: "yes"})
+
+
+def test_a_function_that_this_server_does_not_allow_is_withheld_until_it_is_dropped() -> None:
+    create = "CREATE FUNCTION f AS $$def f(a: int) -> int: return a$$;"
+    allowed = Engine("default_", "nowhere:1", functions_allowed=EVERYTHING)
+    for engine, expected in ((allowed, []), (_engine(), ["F"])):
+        outcome = engine.apply(0, Command(create).encode())
+        assert isinstance(outcome.error, NotAllowedHereError) == bool(expected)
+        assert list(engine.withheld) == expected
+        engine.apply(1, Command("DROP FUNCTION f;").encode())
+        assert engine.withheld == {}

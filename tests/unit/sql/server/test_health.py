@@ -8,6 +8,7 @@ import pytest
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicPartition
+from headwater.sql.language.errors import SqlError
 from headwater.sql.server.command_log import Command
 from headwater.sql.server.config import SqlServerConfig
 from headwater.sql.server.engine import Engine
@@ -103,12 +104,13 @@ def test_a_server_that_is_well() -> None:
         ({"answer": KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "gone")}, {"kafka"}, "READY"),
         ({"behind": KafkaError(ErrorCode.REQUEST_TIMED_OUT, "late")}, {"metastore"}, "READY"),
         ({"follows": False}, {"metastore", "commandRunner"}, "ERROR"),
+        ({"engine.withheld": {"F": SqlError("not here")}}, {"commandRunner"}, "READY"),
     ],
 )
 def test_what_is_wrong_is_told(change: dict[str, Any], unwell: set[str], state: str) -> None:
     node = Node()
     for name, value in change.items():
-        setattr(node, name, value)
+        setattr(node.engine if "." in name else node, name.rpartition(".")[2], value)
     found = _look(node)
     assert not found["isHealthy"]
     assert {name for name, each in found["details"].items() if not each["isHealthy"]} == unwell
