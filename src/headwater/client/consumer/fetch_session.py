@@ -61,6 +61,10 @@ class FetchSession:
             known[partition] = each
         return Plan(self._id, self._epoch, send, forget, names)
 
+    def has_asked(self, partition: TopicPartition, wanted: Wanted) -> bool:
+        """Whether exactly this is in the session: the broker says nothing more of it until something changes there."""
+        return self._epoch != INITIAL_EPOCH and self._known.get(partition) == wanted
+
     def answered(self, error_code: int, session_id: int) -> None:
         if error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
             self.reset()

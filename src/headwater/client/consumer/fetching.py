@@ -195,7 +195,14 @@ class Fetcher(FetchAnswers):
     async def _ask(
         self, link: Link, session: FetchSession, wanted: dict[TopicPartition, tuple[PartitionState, int, Wanted]]
     ) -> FetchResponse:
+        if any(
+            not state.introduced and session.has_asked(partition, each)
+            for partition, (state, _, each) in wanted.items()
+        ):  # given up and taken again between two requests: it does not know what its broker has told before
+            session.reset()
         plan = session.plan({partition: each for partition, (_, _, each) in wanted.items()})
+        for partition in plan.send:
+            wanted[partition][0].introduced = True
         request = fetch_request(plan, self.settings)
         by_name = any(each.topic_id == _NO_TOPIC_ID for _, _, each in wanted.values())
         self.counters["fetches"] += 1

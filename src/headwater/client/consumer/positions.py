@@ -45,6 +45,7 @@ class PartitionState:
         "failures",
         "held",
         "high_watermark",
+        "introduced",
         "last_stable_offset",
         "log_start_offset",
         "partition",
@@ -79,6 +80,7 @@ class PartitionState:
         self.buffered_bytes = 0
         self.prefetch = True  # whether to fetch on behind what is buffered
         self.queued = False  # among those that the reader takes in turn
+        self.introduced = False  # whether a broker was asked for it since it is assigned
         self.high_watermark = -1
         self.last_stable_offset = -1
         self.log_start_offset = -1

@@ -100,6 +100,32 @@ def test_an_answer_that_was_asked_for_before_a_seek_is_dropped() -> None:
     assert values(consumer.poll()) == [b"7", b"8", b"9"]
 
 
+def test_a_partition_that_is_given_up_and_taken_again_while_a_fetch_waits_learns_where_its_log_ends() -> None:
+    """The session has not heard of it, and the broker says nothing twice: without a full request, it would wait for the
+    next record to know its lag.
+    """
+    world, logs, consumer = reading(2)
+    logs.append(P0, [b"a"])
+    logs.append(P1, [b"b"])
+    consumer.assign(P0, P1)
+    consumer.read(2)
+    world.pass_time(1)
+    logs.broker.on(fetch.FetchRequest, lambda _: HOLD)
+    world.pass_time(1)
+    (held,) = logs.broker.held
+    consumer.assign(P0)
+    consumer.assign(P0, P1)
+    consumer.do(lambda: consumer.core.seek(P1, 1))
+    logs.broker.on(fetch.FetchRequest, logs._fetch)
+    before = len(logs.fetches())
+    logs.broker.answer_held(logs._data(held.request, logs._wanted(held.request)))
+    world.pass_time(1)
+    assert logs.fetches()[before].session_epoch == 0
+    assert {each.partition for each in logs.fetches()[before].topics[0].partitions} == {0, 1}
+    world.pass_time(5)
+    assert [each.session_epoch for each in logs.fetches()[before:]].count(0) == 1
+
+
 def test_a_committed_offset_that_comes_after_a_seek_is_dropped() -> None:
     world, logs, consumer = reading(group_id="g", enable_auto_commit=False)
     logs.append(P0, [b"%d" % at for at in range(10)])
