@@ -74,6 +74,16 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[tuple[list[st
         zookeeper.stop()
 
 
+def _as_broker(authority: Authority) -> dict[str, str]:
+    return {
+        "security.protocol": "SASL_SSL",
+        "ssl.truststore.location": authority.path,
+        "sasl.mechanism": "SCRAM-SHA-256",
+        "sasl.username": "broker",
+        "sasl.password": PASSWORD,
+    }
+
+
 def _until_known(addresses: list[str], settings: dict[str, str], users: set[str]) -> None:
     """The controller answers when it knows of them; the others hear of it from ZooKeeper."""
     for address in addresses:
@@ -85,13 +95,7 @@ def test_replicas_are_in_sync_and_users_are_known_everywhere(
     brokers: "tuple[list[str], Authority, list[Path]]",
 ) -> None:
     addresses, authority, logs = brokers
-    settings = {
-        "security.protocol": "SASL_SSL",
-        "ssl.truststore.location": authority.path,
-        "sasl.mechanism": "SCRAM-SHA-256",
-        "sasl.username": "broker",
-        "sasl.password": PASSWORD,
-    }
+    settings = _as_broker(authority)
     with Admin({**settings, "bootstrap.servers": addresses[0]}) as admin:
         until(lambda: len(admin.describe_cluster().brokers) == 3, "the first broker knows of all")
         all_or_raise(admin.create_topics([NewTopic("orders", 3, 3, configs={"min.insync.replicas": "3"})]))
@@ -121,13 +125,7 @@ def test_changes_count_once_whichever_broker_is_asked(
     brokers: "tuple[list[str], Authority, list[Path]]",
 ) -> None:
     addresses, authority, _logs = brokers
-    settings = {
-        "security.protocol": "SASL_SSL",
-        "ssl.truststore.location": authority.path,
-        "sasl.mechanism": "SCRAM-SHA-256",
-        "sasl.username": "broker",
-        "sasl.password": PASSWORD,
-    }
+    settings = _as_broker(authority)
     with Admin({**settings, "bootstrap.servers": addresses[0]}) as admin:
         wanted = [ScramUpsertion(name, b"wonder", ScramMechanism.SHA_256) for name in ("bob", "carol")]
         assert admin.alter_user_scram_credentials(wanted) == {"bob": None, "carol": None}

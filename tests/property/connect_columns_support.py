@@ -123,6 +123,12 @@ def unpacked(packing: Packing) -> Iterator[tuple[str, bytes, list[Any]]]:
             )  # as text: NaN is itself there
 
 
+def check_files(line: Line, polls: Polls) -> None:
+    """The same to the byte."""
+    config = {"flush.size": "10"}
+    assert files_of(line, polls, config, columns=True) == files_of(line, polls, config, columns=False)
+
+
 def check_frames(line: Line, polls: Polls) -> int:
     """How many of the polls went by columns; each of them comes to the same one by one."""
     count = 0

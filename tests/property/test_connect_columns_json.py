@@ -13,7 +13,7 @@ from compat.support.quick import lasting
 from headwater.client import ConsumerRecord
 from headwater.connect.converters.jsonschema.converter import JsonSchemaConverter
 from headwater.connect.data.runs import ArrowColumn, SinkRun
-from property.connect_columns_support import Line, Polls, check_frames, converted, drawn_polls, files_of
+from property.connect_columns_support import Line, Polls, check_files, check_frames, converted, drawn_polls, files_of
 
 Draw = random.Random
 CONNECT = "org.apache.kafka.connect.data."
@@ -119,9 +119,7 @@ def drawn(seed: int) -> tuple[Line, Polls]:
 @settings(max_examples=lasting(25, 2000), deadline=None)
 @given(st.integers(0, 1 << 32))
 def test_files_are_the_same_to_the_byte(seed: int) -> None:
-    line, polls = drawn(seed)
-    config = {"flush.size": "10"}
-    assert files_of(line, polls, config, columns=True) == files_of(line, polls, config, columns=False)
+    check_files(*drawn(seed))
 
 
 @settings(max_examples=lasting(25, 2000), deadline=None)

@@ -17,7 +17,7 @@ from headwater.connect.data.runs import ArrowColumn, SinkRun
 from headwater.schemas import SchemaType, parse
 from headwater.schemas.protobuf import ProtobufSchema
 from headwater.schemas.protobuf.messages import compile_message_writer
-from property.connect_columns_support import Line, Polls, check_frames, converted, drawn_polls, files_of
+from property.connect_columns_support import Line, Polls, check_files, check_frames, converted, drawn_polls, files_of
 
 Draw = random.Random
 META = '[(confluent.field_meta) = {{ params: [{{ key: "{}", value: "{}" }}] }}]'
@@ -131,9 +131,7 @@ def drawn(seed: int) -> tuple[Line, Polls]:
 @settings(max_examples=lasting(25, 2000), deadline=None)
 @given(st.integers(0, 1 << 32))
 def test_files_are_the_same_to_the_byte(seed: int) -> None:
-    line, polls = drawn(seed)
-    config = {"flush.size": "10"}
-    assert files_of(line, polls, config, columns=True) == files_of(line, polls, config, columns=False)
+    check_files(*drawn(seed))
 
 
 @settings(max_examples=lasting(25, 2000), deadline=None)

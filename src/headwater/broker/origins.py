@@ -7,6 +7,7 @@ that they are read back as they were, and cut, so that they fit into a header wh
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from headwater.base.peers import Lane
 from headwater.broker.registry import APIS
 
 if TYPE_CHECKING:
@@ -32,6 +33,11 @@ FORWARDED: Final = frozenset(key for key, api in APIS.items() if api.name in _NA
 FIRST_FORWARDED: Final = min(FORWARDED)
 _PRINCIPAL_MAX: Final = 1500  # characters; escaped, one takes up to 12 bytes, and a client id has 32,767
 _CLIENT_ID_MAX: Final = 1000
+
+
+def client_id_on(lane: Lane, client_id: str) -> str:
+    """Of a broker towards another one."""
+    return f"{FORWARDED_CLIENT}-{client_id}" if lane is Lane.CONTROL else client_id
 
 
 class Origin(NamedTuple):

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.ids import BrokerId
 from headwater.base.peers import Lane
-from headwater.broker.origins import FORWARDED_CLIENT
+from headwater.broker.origins import client_id_on
 from headwater.server.addresses import Lookup, is_own_end, numeric_addresses
 from headwater.server.loop import Loop, LoopTimer, SystemClock
 from headwater.server.peer_lane import Done, PeerLane
@@ -75,12 +75,11 @@ class LoopPeers:
             return
         found = self._lanes.get((broker, lane))
         if found is None:
-            client_id = f"{FORWARDED_CLIENT}-{self._client_id}" if lane is Lane.CONTROL else self._client_id
             found = PeerLane(
                 self._loop,
                 self._clock,
                 lambda asking: self._dial(broker, asking),
-                client_id,
+                client_id_on(lane, self._client_id),
                 lambda: self.on_lost(broker),
             )
             self._lanes[broker, lane] = found

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from headwater.base.ids import BrokerId
 from headwater.base.peers import Lane
 from headwater.base.ports import Clock, Scheduler
-from headwater.broker.origins import FORWARDED_CLIENT
+from headwater.broker.origins import client_id_on
 from headwater.server.peer_lane import Done, PeerLane
 
 _LENGTH_BYTES = 4
@@ -58,12 +58,11 @@ class SimPeers:
     ) -> None:
         found = self._lanes.get((broker, lane))
         if found is None:
-            client_id = f"{FORWARDED_CLIENT}-{self._client_id}" if lane is Lane.CONTROL else self._client_id
             found = PeerLane(
                 self._scheduler,
                 self._clock,
                 lambda asking: self._dial(broker, asking),
-                client_id,
+                client_id_on(lane, self._client_id),
                 lambda: self.on_lost(broker),
             )
             self._lanes[broker, lane] = found

@@ -48,7 +48,6 @@ paramstyle: Final = "qmark"
 _PIECES: Final = re.compile(
     r"\$\$.*?\$\$|'(?:[^']|'')*'|`(?:[^`]|``)*`|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|\?", re.DOTALL
 )
-_MARKS: Final = re.compile(r"\$\{(_p[0-9a-f]{16}_\d+)\}")
 _QUERIES: Final = ("SELECT", "WITH")
 _FAILURES: Final = (
     UserError, OSError, http.client.HTTPException, ValueError, ArithmeticError, TypeError, EvaluationError,
@@ -407,17 +406,10 @@ def _kind_of(status: int) -> type[DatabaseError]:
     return InternalError if status >= 500 else ProgrammingError
 
 
-def bind(statement: str, parameters: Sequence[Any]) -> str:
-    """The statement with a literal in place of each `?` that stands outside of strings, quoted names, comments and the
-    code of functions.
-    """
-    text, literals = _marked(statement, parameters)
-    return _MARKS.sub(lambda found: literals.get(found.group(1), found.group()), text)
-
-
 def _marked(statement: str, parameters: Sequence[Any]) -> tuple[str, dict[str, str]]:
-    """The statement with a variable in place of each such `?`, and their literals: so that variables of the user's are
-    replaced in what he wrote, and never within a parameter.
+    """The statement with a variable in place of each `?` that stands outside of strings, quoted names, comments and the
+    code of functions; and their literals. So variables of the user's are replaced in what he wrote, and never within a
+    parameter.
     """
     if isinstance(parameters, str | bytes | Mapping):
         raise ProgrammingError("parameters are a list or a tuple, a value for each ?")

@@ -20,31 +20,17 @@ READWRITE: Final = "READWRITE"
 IMPORT: Final = "IMPORT"
 _MODES: Final = (READWRITE, "READONLY", "READONLY_OVERRIDE", IMPORT, "FORWARD")
 _GLOBAL: Final = f":{GLOBAL_CONTEXT}:"
+_BOOLEANS: Final = ("normalize", "validateFields", "validateNewSchemas", "validateRules")
+_INHERITED: Final = (*_BOOLEANS, "compatibilityLevel", "compatibilityPolicy", "compatibilityGroup")
 _CONFIG_NAMES: Final = (
     "alias",
     "aliasForDeks",
-    "normalize",
-    "validateFields",
-    "validateNewSchemas",
-    "validateRules",
-    "compatibilityLevel",
-    "compatibilityPolicy",
-    "compatibilityGroup",
+    *_INHERITED,
     "defaultMetadata",
     "overrideMetadata",
     "defaultRuleSet",
     "overrideRuleSet",
 )
-_INHERITED: Final = (
-    "normalize",
-    "validateFields",
-    "validateNewSchemas",
-    "validateRules",
-    "compatibilityLevel",
-    "compatibilityPolicy",
-    "compatibilityGroup",
-)
-_BOOLEANS: Final = ("normalize", "validateFields", "validateNewSchemas", "validateRules")
 
 
 def scope(subject: str | None) -> list[str | None]:

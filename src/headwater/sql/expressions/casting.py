@@ -40,16 +40,21 @@ def _unless_null(convert: Convert) -> Convert:
 def _container(given: Type, wanted: Type) -> Convert | None:
     if isinstance(given, DecimalType) and isinstance(wanted, DecimalType):
         return lambda value: values.fit(value, wanted.precision, wanted.scale)
+    if isinstance(given, StructType) and isinstance(wanted, StructType):
+        return _struct(given, wanted)
+    return of_items(given, wanted, converter)
+
+
+def of_items(given: Type, wanted: Type, inner: Callable[[Type, Type], Convert | None]) -> Convert | None:
+    """Arrays and maps, whose items `inner` converts; None: they are none, or their items cannot be converted."""
     if isinstance(given, ArrayType) and isinstance(wanted, ArrayType):
-        each_item = converter(given.item, wanted.item)
+        each_item = inner(given.item, wanted.item)
         return None if each_item is None else (lambda value: [each_item(each) for each in value])
     if isinstance(given, MapType) and isinstance(wanted, MapType):
-        key, item = converter(given.key, wanted.key), converter(given.value, wanted.value)
+        key, item = inner(given.key, wanted.key), inner(given.value, wanted.value)
         if key is None or item is None:
             return None
         return lambda value: {key(name): item(each) for name, each in value.items()}
-    if isinstance(given, StructType) and isinstance(wanted, StructType):
-        return _struct(given, wanted)
     return None
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from headwater.sql import values
 from headwater.sql.expressions import casting
-from headwater.sql.language.types import ArrayType, Base, DecimalType, MapType, StructType, Type
+from headwater.sql.language.types import Base, DecimalType, StructType, Type
 from headwater.sql.values import EvaluationError
 
 Convert = Callable[[Any], Any]
@@ -84,17 +84,9 @@ def _converter(given: Type, wanted: Type) -> Convert | None:
         return casting.converter(given, wanted)
     if given.base is Base.STRING and wanted.base is Base.BYTES:
         return _bytes
-    if isinstance(given, ArrayType) and isinstance(wanted, ArrayType):
-        item = converter(given.item, wanted.item)
-        return None if item is None else (lambda value: [item(each) for each in value])
-    if isinstance(given, MapType) and isinstance(wanted, MapType):
-        key, each_value = converter(given.key, wanted.key), converter(given.value, wanted.value)
-        if key is None or each_value is None:
-            return None
-        return lambda value: {key(name): each_value(each) for name, each in value.items()}
     if isinstance(given, StructType) and isinstance(wanted, StructType):
         return _struct(given, wanted)
-    return None
+    return casting.of_items(given, wanted, converter)
 
 
 def _struct(given: StructType, wanted: StructType) -> Convert | None:
