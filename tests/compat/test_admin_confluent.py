@@ -124,6 +124,37 @@ def test_incremental_alter_configs(admin: AdminClient, topic: str) -> None:
     assert found["flush.ms"].source == ConfigSource.DEFAULT_CONFIG.value
 
 
+def test_configs_of_one_listener_are_told_but_for_passwords(admin: AdminClient) -> None:
+    """Kafka tells `listener.name.external.ssl.keystore.location` as it was set, as read-only, and knows its type."""
+    prefix = "listener.name.external."
+    names = [prefix + name for name in ("ssl.keystore.location", "ssl.keystore.type", "own.setting")]
+    changes = [
+        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in zip(names, ("/tmp/a.pem", "PEM", "x"), strict=True)
+    ]
+
+    def told() -> dict[str, ConfigEntry]:
+        return result(admin.describe_configs([ConfigResource(ResourceType.BROKER, "0")]))
+
+    result(admin.incremental_alter_configs([ConfigResource(ResourceType.BROKER, "0", incremental_configs=changes)]))
+    try:
+        wait_until(
+            lambda: names[0] in told(), "the config is there"
+        )  # Apache Kafka's controller tells its broker later
+        found = [told()[name] for name in names]
+    finally:
+        gone = [ConfigEntry(name, None, incremental_operation=AlterConfigOpType.DELETE) for name in names]
+        result(admin.incremental_alter_configs([ConfigResource(ResourceType.BROKER, "0", incremental_configs=gone)]))
+    dynamic = ConfigSource.DYNAMIC_BROKER_CONFIG.value
+    assert [(each.value, each.source, each.is_sensitive, each.is_read_only) for each in found] == [
+        ("/tmp/a.pem", dynamic, False, True),
+        ("PEM", dynamic, False, True),
+        (None, dynamic, True, True),
+    ]
+    synonyms = [(each.name, each.value) for each in found[1].synonyms.values()]
+    assert synonyms == [(names[1], "PEM"), ("ssl.keystore.type", "JKS")]
+
+
 def test_describe_broker_configs_and_cluster(admin: AdminClient, broker_address: str) -> None:
     configs = result(admin.describe_configs([ConfigResource(ResourceType.BROKER, "0")]))
     assert configs["num.partitions"].value == "1"

@@ -302,6 +302,11 @@ def test_doctor_tells_of_a_running_broker_that_everybody_reaches(headwater: Run)
     findings = {row["check"]: row["level"] for row in json.loads(headwater("doctor", "-o", "json", code=1).stdout)}
     assert findings["broker 0 ABROAD"] == "fail"
     assert "broker 0 PLAINTEXT" not in findings
+    assert "broker 0 TLS" not in findings
+    store = "listener.name.abroad.ssl.keystore.location"
+    headwater("config", "set", "broker", "0", f"{store}=/nowhere/key.pem")
+    told = json.loads(headwater("doctor", "-o", "json", code=1).stdout)
+    assert [store in row["hint"] for row in told if row["check"] == "broker 0 TLS"] == [True]
 
 
 def test_up_with_connect_copies_a_file(headwater: Run, tmp_path: Path) -> None:

@@ -1,20 +1,21 @@
 """Where `headwater doctor` finds the settings to look at: properties files that were named, and the servers that
 `headwater up` has started.
 
-A server that runs is asked by its command line (`broker start --config FILE --set name=value ...`), which is what it
-was started with; settings that were changed since by `kafka-configs` are not seen. Files are looked at, never changed.
+The settings of a server that runs are those of its command line (`broker start --config FILE --set name=value ...`);
+a broker is also asked which of them `kafka-configs` has changed since. Files are looked at, never changed.
 """
 
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import Final, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from headwater.base.config.properties import parse_properties
-from headwater.base.errors import UserError
-from headwater.cli.checks import FAIL, OK, Finding
+from headwater.base.errors import KafkaError, UserError
+from headwater.cli.checks import FAIL, OK, WARN, Finding
 from headwater.cli.exposure import (
     INLINE_CERTIFICATES,
     FileFacts,
@@ -26,7 +27,12 @@ from headwater.cli.exposure import (
 from headwater.cli.secure import Secured
 from headwater.cli.state import ServerState, UpState, read_state
 
+if TYPE_CHECKING:
+    from headwater.client.types import ConfigEntry
+
 _PUBLIC: Final = ("ca.pem",)
+_DYNAMIC: Final = ("dynamic-default", "dynamic-broker")  # the latter wins
+_PATIENCE_MS: Final = 3_000
 
 
 class Source(NamedTuple):
@@ -35,6 +41,8 @@ class Source(NamedTuple):
     name: str
     path: str | None
     sets: Mapping[str, str]
+    changed: Mapping[str, str] = MappingProxyType({})  # since it was started
+    unasked: str = ""  # why it is not known what was changed
 
 
 def run_exposure_checks(data_dir: Path, configs: Sequence[str], now: datetime) -> Iterator[Finding]:
@@ -47,8 +55,11 @@ def run_exposure_checks(data_dir: Path, configs: Sequence[str], now: datetime) -
         except UserError as problem:
             yield Finding(FAIL, source.name, problem.what, problem.why)
             continue
-        server = Settings(source.name, {**given, **source.sets}, source.path)
+        server = Settings(source.name, {**given, **source.sets, **source.changed}, source.path)
         yield from exposures(server, look_at(server), now)
+        if source.unasked:
+            found = f"what kafka-configs has changed since its start is not known: {source.unasked}"
+            yield Finding(WARN, source.name, found, "Is it ready? See `headwater status`, and its log")
     secrets = {str(path): FileFacts(mode_of(path)) for path in secret_files(data_dir)}
     findings = list(of_secret_files(secrets))
     yield from findings
@@ -67,14 +78,55 @@ def read_settings(path: Path) -> dict[str, str]:
 
 
 def running_servers(state: UpState) -> list[Source]:
+    """Brokers and HTTP doors that are alive, brokers with what was changed since they were started."""
+    changes = dynamic_settings(state)
     named: list[tuple[str, ServerState | None]] = [(f"broker {each.id}", each) for each in state.brokers]
     named += [("registry", state.registry), ("SQL server", state.sql), ("Connect worker", state.connect)]
     sources = []
     for name, server in named:
         found = settings_of_command(command_line(server.pid)) if server is not None and server.is_alive else None
         if found is not None:
-            sources.append(Source(name, *found))
+            sources.append(Source(name, *found, *changes.get(name, ())))
     return sources
+
+
+def dynamic_settings(state: UpState) -> dict[str, tuple[Mapping[str, str], str]]:
+    """By the names of brokers that are alive: what was changed since, or why that is not known."""
+    from headwater.cli.connecting import open_admin
+    from headwater.cli.settings import ConnectOptions, resolve
+    from headwater.client.types import ConfigResource, ResourceType
+
+    brokers = {f"broker {each.id}": each for each in state.brokers if each.is_alive}
+    if not brokers:
+        return {}
+    addresses = ",".join(each.address for each in brokers.values())
+    resources = {name: ConfigResource(ResourceType.BROKER, str(each.id)) for name, each in brokers.items()}
+    try:
+        settings = resolve(ConnectOptions(addresses, state.client_config))._replace(
+            connect_timeout_ms=_PATIENCE_MS, request_timeout_ms=_PATIENCE_MS, api_timeout_ms=_PATIENCE_MS
+        )
+        with open_admin(settings) as admin:
+            answers = admin.describe_configs(resources.values())
+    except (KafkaError, UserError) as problem:
+        return {name: ({}, _reason(problem)) for name in brokers}
+    changes: dict[str, tuple[Mapping[str, str], str]] = {}
+    for name, resource in resources.items():
+        answer = answers[resource]
+        changes[name] = ({}, _reason(answer)) if isinstance(answer, KafkaError) else (changed(answer), "")
+    return changes
+
+
+def changed(entries: Iterable["ConfigEntry"]) -> dict[str, str]:
+    """What was set while the broker ran, for all brokers or for it alone. Pure. Passwords are not told by a broker."""
+    ranked = sorted(
+        (each for each in entries if each.source in _DYNAMIC and each.value is not None),
+        key=lambda each: _DYNAMIC.index(each.source),
+    )
+    return {each.name: each.value for each in ranked if each.value is not None}
+
+
+def _reason(problem: KafkaError | UserError) -> str:
+    return problem.what if isinstance(problem, UserError) else str(problem)
 
 
 def command_line(pid: int) -> list[str]:

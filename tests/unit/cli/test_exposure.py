@@ -13,11 +13,20 @@ import pytest
 from compat.support.certificates import Authority
 from headwater.cli.checks import FAIL, OK, WARN, Finding
 from headwater.cli.exposure import FileFacts, Settings, exposures
-from headwater.cli.exposure_sources import look_at, mode_of, run_exposure_checks, running_servers, settings_of_command
+from headwater.cli.exposure_sources import (
+    Source,
+    changed,
+    look_at,
+    mode_of,
+    run_exposure_checks,
+    running_servers,
+    settings_of_command,
+)
 from headwater.cli.processes import identify
 from headwater.cli.root import run
 from headwater.cli.secure import prepare
 from headwater.cli.state import BrokerState, UpState
+from headwater.client.types import ConfigEntry
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 CANARY = "canary-4410"
@@ -245,7 +254,38 @@ def test_servers_that_are_gone_are_left_out(monkeypatch: pytest.MonkeyPatch) -> 
         BrokerState(id=2, host="localhost", port=2, log_dirs=[], log_file=None),
     ]
     state = UpState("/x", "0", us.pid, us.start_ticks, brokers)
-    assert [each.name for each in running_servers(state)] == ["broker 1"]
+    monkeypatch.setattr(
+        "headwater.cli.exposure_sources.dynamic_settings", lambda _state: {"broker 1": ({"a": "b"}, "")}
+    )
+    assert running_servers(state) == [Source("broker 1", None, {"listeners": "PLAINTEXT://:9092"}, {"a": "b"})]
+
+
+def test_what_was_changed_since_the_start_counts_for_one_broker_before_all() -> None:
+    entries = [
+        entry("listener.name.a.ssl.keystore.location", "/own.pem", "dynamic-broker"),
+        entry("listener.name.a.ssl.keystore.location", "/all.pem", "dynamic-default"),
+        entry("listener.name.a.ssl.keystore.type", "PEM", "dynamic-default"),
+        entry("listener.name.a.ssl.keystore.password", None, "dynamic-broker"),
+        entry("listeners", "PLAINTEXT://:9092", "static-broker"),
+        entry("num.partitions", "1", "default"),
+    ]
+    assert changed(entries) == {
+        "listener.name.a.ssl.keystore.location": "/own.pem",
+        "listener.name.a.ssl.keystore.type": "PEM",
+    }
+
+
+def entry(name: str, value: str | None, source: str) -> ConfigEntry:
+    return ConfigEntry(name, value, source, False, value is None, "string", None)
+
+
+def test_a_running_broker_that_does_not_answer_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    silent = Source("broker 1", None, {"listeners": "PLAINTEXT://localhost:9092"}, {}, "nobody answers")
+    monkeypatch.setattr("headwater.cli.exposure_sources.read_state", lambda _directory: object())
+    monkeypatch.setattr("headwater.cli.exposure_sources.running_servers", lambda _state: [silent])
+    told = list(run_exposure_checks(tmp_path, [], NOW))
+    assert levels(told) == [(OK, "broker 1"), (WARN, "broker 1")]
+    assert "nobody answers" in told[1].found
 
 
 def test_doctor_tells_what_a_file_leaves_open(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

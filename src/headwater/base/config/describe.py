@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from headwater.base.config.broker import BrokerConfig
 from headwater.base.config.definition import ConfigType, Definition, Synonym, format_value
+from headwater.base.config.listener_config import definition_of
 from headwater.base.config.table import BROKER, TOPIC
 
 
@@ -66,11 +67,13 @@ def describe_broker(config: BrokerConfig, names: Iterable[str] | None = None) ->
         chain = _masked(definition, _from_name(_chain(config, synonyms, definition.name), definition.name))
         value = None if definition.is_sensitive else format_value(config.value(definition.name))
         entries.append(ConfigEntry(definition, value, _source(chain), chain, definition.mode == "read-only"))
+    for_listeners = {name: text for name, text in config.static.items() if definition_of(name) is not None}
     layers = {
         ConfigSource.DYNAMIC_BROKER_CONFIG: config.dynamic_broker,
         ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG: config.dynamic_default,
+        ConfigSource.STATIC_BROKER_CONFIG: for_listeners,
     }
-    return entries + _unknown(layers, names)
+    return entries + _beyond_the_table(config, layers, names)
 
 
 def describe_broker_defaults(config: BrokerConfig, names: Iterable[str] | None = None) -> list[ConfigEntry]:
@@ -83,23 +86,33 @@ def describe_broker_defaults(config: BrokerConfig, names: Iterable[str] | None =
             chain = _masked(definition, [SynonymEntry(definition.name, text, source)])
             value = None if definition.is_sensitive else format_value(definition.parse(text))
             entries.append(ConfigEntry(definition, value, source, chain, definition.mode == "read-only"))
-    return entries + _unknown({ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG: config.dynamic_default}, names)
+    layers = {ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG: config.dynamic_default}
+    return entries + _beyond_the_table(config, layers, names)
 
 
-def _unknown(layers: Mapping[ConfigSource, Mapping[str, str]], names: Iterable[str] | None) -> list[ConfigEntry]:
-    """What was set and nobody knows: by name only, since nobody knows whether it is secret. As Apache Kafka tells
-    it.
+def _beyond_the_table(
+    config: BrokerConfig, layers: Mapping[ConfigSource, Mapping[str, str]], names: Iterable[str] | None
+) -> list[ConfigEntry]:
+    """Configs of one listener (`listener.name.external.ssl.keystore.type`), with what stands in for them; and what was
+    set and nobody knows: by name only, since nobody knows whether it is secret. Read-only, as Apache Kafka tells both.
     """
     wanted = set(names or ())
     chains: dict[str, list[SynonymEntry]] = {}
     for source, layer in layers.items():
-        for name in layer:
+        for name, text in layer.items():
             if name not in BROKER and (not wanted or name in wanted):
-                chains.setdefault(name, []).append(SynonymEntry(name, None, source))
-    return [
-        ConfigEntry(Definition(name, ConfigType.UNKNOWN, None, ""), None, chain[0].source, chain, read_only=True)
-        for name, chain in sorted(chains.items())
-    ]
+                chains.setdefault(name, []).append(SynonymEntry(name, text, source))
+    entries = []
+    for name, chain in sorted(chains.items()):
+        for_all = definition_of(name)
+        if for_all is not None:
+            chain += _chain(config, _broker_synonyms(for_all), for_all.name)
+            definition = for_all._replace(name=name)
+        else:
+            definition = Definition(name, ConfigType.UNKNOWN, None, "")
+        shown = _masked(definition, chain)
+        entries.append(ConfigEntry(definition, shown[0].value, shown[0].source, shown, read_only=True))
+    return entries
 
 
 def selected(

@@ -41,6 +41,24 @@ def broker(config: BrokerConfig, name: str) -> ConfigEntry:
     return entry
 
 
+def test_configs_of_one_listener_are_told_with_what_stands_in_for_them() -> None:
+    store, kind, login = (
+        f"listener.name.external.{name}" for name in ("ssl.keystore.location", "ssl.keystore.type", "sasl.jaas.config")
+    )
+    config = BrokerConfig({kind: "JKS", login: "canary", "listener.name.external.nobodys": "canary"})
+    config = config.with_dynamic(default={store: "/all.pem"}, broker={kind: "PEM"})
+    assert shown(broker(config, store)) == ("/all.pem", 3, [(store, "/all.pem", 3)])
+    assert shown(broker(config, kind)) == (
+        "PEM",
+        2,
+        [(kind, "PEM", 2), (kind, "JKS", 4), ("ssl.keystore.type", "JKS", 5)],
+    )
+    assert shown(broker(config, login)) == (None, 4, [(login, None, 4)])
+    assert broker(config, store).read_only
+    assert "canary" not in repr(describe_broker(config))
+    assert [entry.name for entry in describe_broker_defaults(config)] == [store]
+
+
 def test_a_topic_has_all_its_configs_but_the_hidden_ones() -> None:
     names = {entry.name for entry in describe_topic(BrokerConfig(), {})}
     assert names == {name for name, definition in TOPIC.items() if not definition.hidden}
