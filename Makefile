@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+# What `make up` installs: small, and there within seconds.
+QUICK := arrow,yaml
 PIPELINES := $(VENV)/.installed-for-pipelines
 CLUSTERED := $(VENV)/.installed-for-clusters
 EVERYTHING := $(VENV)/.installed-for-development
@@ -14,18 +16,18 @@ NATIVE := setup.py $(wildcard src/headwater/*/native/*.[ch] src/headwater/*/nati
 
 $(INSTALLED): pyproject.toml $(NATIVE)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[all]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[$(QUICK)]'
 	@$(BIN)/python -m compileall -q src
 	@touch $(INSTALLED)
 
 $(PIPELINES): $(INSTALLED)
 	@echo "Getting Spark (some 450 MB, once)"
-	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[all,spark,streams]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[$(QUICK),spark,streams]'
 	@touch $(PIPELINES)
 
 $(CLUSTERED): $(INSTALLED)
 	@echo "Getting ZooKeeper, which comes with Spark (some 450 MB, once)"
-	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[all,cluster]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[$(QUICK),cluster]'
 	@touch $(CLUSTERED)
 
 $(EVERYTHING): $(INSTALLED) requirements-dev.txt

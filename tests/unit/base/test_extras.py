@@ -1,5 +1,7 @@
 """What a plain installation lacks is said before anything is begun, with the command that gets it."""
 
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -64,3 +66,19 @@ def test_a_command_says_what_to_install(
     assert run([words.get(word, word) for word in command]) == 1
     assert f"Run: pip install 'headwater[{extra}]'" in capsys.readouterr().err
     assert not (tmp_path / "data").exists()
+
+
+def test_all_is_everything_and_the_readme_names_each_extra() -> None:
+    root = Path(__file__).parents[3]
+    declared = tomllib.loads((root / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    (everything,) = declared["all"]
+    assert set(everything.removeprefix("headwater[").removesuffix("]").split(",")) == set(declared) - {"all"}
+    named = set(
+        re.findall(
+            r"`(\w+)`", re.findall(r"\| extra \| for \|\n(.*?)\n\n", (root / "README.md").read_text(), re.DOTALL)[0]
+        )
+    )
+    needs_more = {name for name, packages in declared.items() if packages}
+    assert needs_more <= named
+    told = "".join(path.read_text() for path in (root / "src").rglob("*.py"))
+    assert set(re.findall(r"headwater\[(\w+)\]", told)) <= set(declared)
