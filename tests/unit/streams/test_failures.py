@@ -30,6 +30,17 @@ def test_failing_names_the_record_the_node_and_the_users_line() -> None:
     assert isinstance(caught.value.__cause__, ValueError)
 
 
+def test_records_that_are_not_json_are_told_with_how_to_name_their_serde() -> None:
+    """The first thing that a newcomer meets: lines of text, and an application that did not say so."""
+    app = App("app")
+    app.stream("lines").to("out")
+    driver = app.test()
+    with pytest.raises(StreamsError) as caught:
+        driver.pipe("lines", b"k", b"hello world", 1)
+    assert 'app.stream(topic, key="text", value="bytes")' in caught.value.hint
+    assert "on_error" in caught.value.hint
+
+
 def test_skipping_counts_and_goes_on() -> None:
     driver = build(on_error="skip").test()
     for value in ("good", "bad", "fine"):

@@ -17,6 +17,7 @@ from headwater.streams.model.record import Headers, InputRecord, Origin, OutputR
 Stage = Literal["deserialization", "processing", "production"]
 Verdict = Literal["fail", "skip", "dead_letter"]
 VERDICTS: Final = ("fail", "skip", "dead_letter")
+_OTHER_SERDE: Final = 'Records in another form need a serde, as in app.stream(topic, key="text", value="bytes"). '
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,8 @@ class StreamsError(UserError):
         super().__init__(
             f"{failure.stage.capitalize()} failed in {failure.node} of task {failure.task_id}, with {where}",
             why,
-            "on_error of the App may skip such records, or write them to a dead letter topic",
+            (_OTHER_SERDE if failure.stage == "deserialization" else "")
+            + "on_error of the App may skip such records, or write them to a dead letter topic",
         )
 
 
