@@ -215,3 +215,35 @@ def test_functions_of_python_and_rows_that_are_no_rows(group_broker: BrokerProce
         status, body = server.call("POST", "/ksql", {"ksql": "DROP FUNCTION wordy;"})
         assert (status, "The following queries use it" in json.loads(body)["message"]) == (400, True)
         assert server.stop() == 0
+
+
+def test_queries_whose_functions_a_server_may_not_have_are_in_error_and_come_back(
+    group_broker: BrokerProcess, topic: str, tmp_path: Path
+) -> None:
+    """A user started a server without the setting: the queries were gone, and so were their streams."""
+    allowed = {"ksql_functions_python_source_enabled": "true"}
+    with SqlServer(group_broker.bootstrap, tmp_path, topic, **allowed) as server:
+        server.run("CREATE FUNCTION loud AS $$def loud(text: str) -> str: return text.upper()$$;")
+        server.run(_SOURCE.format(topic))
+        server.run(f"CREATE STREAM w WITH (kafka_topic='{topic}-w') AS SELECT id, loud(n) AS w FROM s;")
+        server.run("INSERT INTO s VALUES (1, 'ada', 1);")
+        until(lambda: server.ask("SELECT id, w FROM w;") == [[1, "ADA"]], "the row does not come", 180)
+        assert server.stop() == 0
+    with SqlServer(group_broker.bootstrap, tmp_path, topic) as server:
+        until(lambda: server.run("SHOW QUERIES;")[0]["queries"][0]["state"] == "ERROR", "it has no state", 120)
+        (query,) = server.run("SHOW QUERIES;")[0]["queries"]
+        assert query["statusCount"] == {"ERROR": 1}
+        (told,) = server.run(f"EXPLAIN {query['id']};")
+        assert "ksql.functions.python.source.enabled=true" in json.dumps(told)
+        _, body = server.call("GET", "/healthcheck")
+        assert not json.loads(body)["isHealthy"]
+        assert not json.loads(body)["details"]["commandRunner"]["isHealthy"]
+        status, body = server.call("POST", "/query-stream", {"sql": "SELECT loud(n) AS n FROM s;"})
+        assert (status, "not allowed on this server" in json.loads(body)["message"]) == (400, True)
+        server.run("INSERT INTO s VALUES (2, 'grace', 1);")
+        assert server.ask("SELECT id, w FROM w;") == [[1, "ADA"]]
+        assert server.stop() == 0
+    with SqlServer(group_broker.bootstrap, tmp_path, topic, **allowed) as server:
+        until(lambda: len(server.ask("SELECT id FROM w;")) > 1, "the query does not come back", 180)
+        assert sorted(server.ask("SELECT id, w FROM w;")) == [[1, "ADA"], [2, "GRACE"]]
+        assert server.stop() == 0

@@ -25,20 +25,19 @@ import textwrap
 import types as python_types
 import typing
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from headwater.sql.coercion import reading
 from headwater.sql.functions.aggregates import Aggregate, AggregateFunction, no_merge
 from headwater.sql.functions.column_functions import ColumnFunction
+from headwater.sql.functions.function_shapes import Kind, Shape, Taken, sql_type
 from headwater.sql.functions.registry import Overload, ScalarFunction
 from headwater.sql.functions.scope import MadeFunction
 from headwater.sql.functions.signatures import Parameter, Pattern, Signature
 from headwater.sql.functions.tables import TableFunction
 from headwater.sql.language import types
 from headwater.sql.language.errors import NotAllowedHereError, SqlError
-from headwater.sql.language.reading import Reader
-from headwater.sql.language.tokens import tokenize
 from headwater.sql.language.types import ArrayType, MapType, Type
 from headwater.sql.values import EvaluationError
 
@@ -70,13 +69,53 @@ EVERYTHING: Final = Policy(source=True, modules=("*",))
 
 def make(name: str, source: str | None, target: str | None, policy: Policy) -> MadeFunction:
     """The function of a statement. Raises SqlError."""
+    return _built(name, *_loaded(name, source, target, policy))
+
+
+def shape_of(name: str, source: str | None, target: str | None, policy: Policy) -> Shape:
+    """What the function of a statement takes and gives. Raises SqlError."""
+    return _loaded(name, source, target, policy)[0]
+
+
+def withheld(name: str, shape: Shape) -> MadeFunction:
+    """A function whose code is not here: statements that call it are understood, and it is never called."""
+    return _built(name, shape, _Absent(name))
+
+
+class _Absent:
+    """In the place of a function or of an aggregate."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __call__(self, *_given: Any) -> Any:
+        raise EvaluationError(f"the function {self._name} is not on this server")
+
+    initial = add = undo = result = merge = __call__
+
+
+def _loaded(name: str, source: str | None, target: str | None, policy: Policy) -> tuple[Shape, Any]:
     found = _from_source(name, source, policy) if source is not None else _from_module(str(target), policy)
     try:
-        if inspect.isclass(found):
-            return _aggregate(name, found)
-        return _function(name, found)
+        if not inspect.isclass(found):
+            return _function_shape(found), found
+        for method in ("initial", "add", "result"):
+            if not callable(getattr(found, method, None)):
+                raise TypeError(f"a class is an aggregate function, and needs the method {method}")
+        made = found()
+        return _aggregate_shape(made, _doc(found)), made
     except (TypeError, ValueError, NameError) as error:
         raise SqlError(f"The function {name} cannot be taken: {error}") from None
+
+
+def _built(name: str, shape: Shape, code: Any) -> MadeFunction:
+    match shape.kind:
+        case Kind.SCALAR:
+            return _scalar(name, shape, code)
+        case Kind.TABLE:
+            return _table_function(name, shape, code)
+        case Kind.AGGREGATE:
+            return _aggregate(name, shape, code)
 
 
 def _from_source(name: str, source: str, policy: Policy) -> Any:
@@ -131,15 +170,7 @@ def _is_allowed(module: str, policy: Policy) -> bool:
 # -- types -------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Taken:
-    type: Type
-    null: bool = False  # it takes, or gives, NULL
-    column: bool = False  # as an array of Arrow
-    many: bool = False
-
-
-def _taken(hint: Any, where: str) -> _Taken:
+def _taken(hint: Any, where: str) -> Taken:
     """What an annotation means. Raises TypeError."""
     written = None
     if typing.get_origin(hint) is typing.Annotated:
@@ -150,24 +181,16 @@ def _taken(hint: Any, where: str) -> _Taken:
         if len(others) != 1:
             raise TypeError(f"{where} has more than one type")
         inner = _taken(typing.Annotated[others[0], written] if written else others[0], where)
-        return _Taken(inner.type, True, inner.column, inner.many)
+        return Taken(inner.type, True, inner.column, inner.many)
     if typing.get_origin(hint) in _MANY and typing.get_args(hint):
         inner = _taken(typing.get_args(hint)[0], where)
-        return _Taken(_sql_type(written) if written else inner.type, inner.null, many=True)
+        return Taken(sql_type(written) if written else inner.type, inner.null, many=True)
     column = getattr(hint, "__module__", "").startswith("pyarrow")
     if written is not None:
-        return _Taken(_sql_type(written), column=column)
+        return Taken(sql_type(written), column=column)
     if column:
         raise TypeError(f"{where} is a column: write Annotated[pa.Array, 'BIGINT'], with its type")
-    return _Taken(_type_of(hint, where))
-
-
-def _sql_type(text: str) -> Type:
-    reader = Reader(tokenize(text), text, {})
-    found = reader.type()
-    if not reader.at_end:
-        raise TypeError(f"{text!r} is no type of SQL")
-    return found
+    return Taken(_type_of(hint, where))
 
 
 def _type_of(hint: Any, where: str) -> Type:
@@ -192,21 +215,20 @@ def _pattern(given: Type) -> Pattern:
     return Pattern(given.base.value)
 
 
-def _parameters(call: Callable[..., Any], skip: int = 0) -> tuple[list[Parameter], list[_Taken]]:
+def _parameters(call: Callable[..., Any], skip: int = 0) -> tuple[Taken, ...]:
     hints = typing.get_type_hints(call, include_extras=True)
-    found, taken = [], []
+    found = []
     for each in list(inspect.signature(call).parameters.values())[skip:]:
         if each.kind in (each.KEYWORD_ONLY, each.VAR_KEYWORD):
             raise TypeError(f"{each.name} is named in Python's calls, and SQL has no such arguments")
         if each.name not in hints:
             raise TypeError(f"the parameter {each.name} has no annotation")
         meant = _taken(hints[each.name], f"the parameter {each.name}")
-        taken.append(meant)
-        found.append(Parameter(each.name, _pattern(meant.type), each.kind is each.VAR_POSITIONAL))
-    return found, taken
+        found.append(replace(meant, name=each.name, variadic=each.kind is each.VAR_POSITIONAL))
+    return tuple(found)
 
 
-def _result(call: Callable[..., Any]) -> _Taken:
+def _result(call: Callable[..., Any]) -> Taken:
     hints = typing.get_type_hints(call, include_extras=True)
     if "return" not in hints:
         raise TypeError("it does not say what it gives: annotate it with ->")
@@ -220,39 +242,51 @@ def _doc(found: Any) -> str:
     return (inspect.getdoc(found) or "").strip().partition("\n\n")[0] if found.__doc__ else ""
 
 
-def _function(name: str, call: Callable[..., Any]) -> MadeFunction:
-    parameters, taken = _parameters(call)
-    gives = _result(call)
+def _function_shape(call: Callable[..., Any]) -> Shape:
+    takes, gives = _parameters(call), _result(call)
     if gives.many or inspect.isgeneratorfunction(call):
-        return _table_function(name, call, parameters, taken, gives)
-    signature = Signature(tuple(parameters), _pattern(gives.type))
-    nulls = any(each.null for each in taken) or not taken
-    if gives.column or any(each.column for each in taken):
-        if not gives.column or not taken or not all(each.column for each in taken):
-            raise TypeError("either all parameters and the result are columns of Arrow, or none")
-        on_columns = ColumnFunction(call, [each.type for each in taken], gives.type)
-        overload = Overload(signature, on_columns.one, nulls, lambda _: gives.type, widen=True, whole=on_columns.all)
+        return Shape(Kind.TABLE, takes, gives, _doc(call))
+    on_columns = gives.column or any(each.column for each in takes)
+    if on_columns and (not gives.column or not takes or not all(each.column for each in takes)):
+        raise TypeError("either all parameters and the result are columns of Arrow, or none")
+    return Shape(Kind.SCALAR, takes, gives, _doc(call))
+
+
+def _aggregate_shape(made: Any, doc: str) -> Shape:
+    takes, gives = _parameters(made.add, skip=1), _result(made.result)
+    return Shape(Kind.AGGREGATE, takes, gives, doc, hasattr(made, "undo"), hasattr(made, "merge"))
+
+
+def _scalar(name: str, shape: Shape, call: Callable[..., Any]) -> ScalarFunction:
+    gives = shape.gives.type
+    signature = Signature(_shown_parameters(shape), _pattern(gives))
+    nulls = any(each.null for each in shape.takes) or not shape.takes
+    if shape.gives.column:
+        on_columns = ColumnFunction(call, [each.type for each in shape.takes], gives)
+        overload = Overload(signature, on_columns.one, nulls, lambda _: gives, widen=True, whole=on_columns.all)
     else:
-        fit = reading(gives.type)
-        overload = Overload(signature, lambda *given: fit(call(*given)), nulls, lambda _: gives.type, widen=True)
-    return ScalarFunction(name, CATEGORY, _doc(call), [overload])
+        fit = reading(gives)
+        overload = Overload(signature, lambda *given: fit(call(*given)), nulls, lambda _: gives, widen=True)
+    return ScalarFunction(name, CATEGORY, shape.doc, [overload])
 
 
-def _matches(wanted: Sequence[_Taken], given: Sequence[Type]) -> bool:
+def _matches(wanted: Sequence[Taken], given: Sequence[Type]) -> bool:
     return len(wanted) == len(given) and all(
         types.can_widen(each, want.type) for each, want in zip(given, wanted, strict=True)
     )
 
 
-def _shown(parameters: Sequence[Parameter], gives: Type) -> str:
-    return f"({', '.join(map(str, parameters))}) -> {gives}"
+def _shown_parameters(shape: Shape) -> tuple[Parameter, ...]:
+    return tuple(Parameter(each.name, _pattern(each.type), each.variadic) for each in shape.takes)
 
 
-def _table_function(
-    name: str, call: Callable[..., Any], parameters: list[Parameter], taken: list[_Taken], gives: _Taken
-) -> TableFunction:
-    fit = reading(gives.type)
-    nulls = any(each.null for each in taken)
+def _shown(shape: Shape) -> str:
+    return f"({', '.join(map(str, _shown_parameters(shape)))}) -> {shape.gives.type}"
+
+
+def _table_function(name: str, shape: Shape, call: Callable[..., Any]) -> TableFunction:
+    gives, fit = shape.gives.type, reading(shape.gives.type)
+    nulls = any(each.null for each in shape.takes)
 
     def rows(*given: Any) -> list[Any]:
         if not nulls and any(each is None for each in given):
@@ -265,33 +299,24 @@ def _table_function(
         return found
 
     return TableFunction(
-        name,
-        _doc(call),
-        (_shown(parameters, gives.type),),
-        lambda given: gives.type if _matches(taken, given) else None,
-        rows,
+        name, shape.doc, (_shown(shape),), lambda given: gives if _matches(shape.takes, given) else None, rows
     )
 
 
-def _aggregate(name: str, kind: type) -> AggregateFunction:
-    for method in ("initial", "add", "result"):
-        if not callable(getattr(kind, method, None)):
-            raise TypeError(f"a class is an aggregate function, and needs the method {method}")
-    made = kind()
-    parameters, taken = _parameters(made.add, skip=1)
-    gives = _result(made.result)
-    fit, nulls = reading(gives.type), any(each.null for each in taken)
+def _aggregate(name: str, shape: Shape, made: Any) -> AggregateFunction:
+    fit, nulls = reading(shape.gives.type), any(each.null for each in shape.takes)
 
     def guarded(change: Callable[..., Any]) -> Callable[..., Any]:
         return lambda state, *given: state if not nulls and None in given else change(state, *given)
 
     aggregate = Aggregate(
-        gives.type,
+        shape.gives.type,
         made.initial,
         guarded(made.add),
-        guarded(made.undo) if hasattr(made, "undo") else None,
+        guarded(made.undo) if shape.undoes else None,
         lambda state: fit(made.result(state)),
-        made.merge if hasattr(made, "merge") else no_merge,
+        made.merge if shape.merges else no_merge,
     )
-    form = _shown(parameters, gives.type)
-    return AggregateFunction(name, _doc(kind), (form,), lambda given, _: aggregate if _matches(taken, given) else None)
+    return AggregateFunction(
+        name, shape.doc, (_shown(shape),), lambda given, _: aggregate if _matches(shape.takes, given) else None
+    )

@@ -2,7 +2,8 @@
 
 A statement is compiled within `using(...)`; whatever is compiled outside of one knows the built-in functions only. The
 names of made functions that were looked up are noted, so that a function that a query uses is not dropped. Compiled
-expressions hold the functions themselves: a query goes on with what it was made with.
+expressions hold the functions themselves: a query goes on with what it was made with. A function whose code is not here
+(`withheld`) may be named by a statement that was accepted elsewhere, and by no other.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from headwater.sql.functions.aggregates import AGGREGATES, AggregateFunction
 from headwater.sql.functions.registry import SCALARS, ScalarFunction
 from headwater.sql.functions.settings import FUNCTION_SETTINGS
 from headwater.sql.functions.tables import TABLE_FUNCTIONS, TableFunction
+from headwater.sql.language.errors import SqlError
 
 MadeFunction = ScalarFunction | AggregateFunction | TableFunction
 
@@ -24,10 +26,13 @@ MadeFunction = ScalarFunction | AggregateFunction | TableFunction
 class FunctionScope:
     made: Mapping[str, MadeFunction] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
+    withheld: Mapping[str, SqlError] = field(default_factory=dict)
 
     def find(self, name: str) -> MadeFunction | None:
         found = self.made.get(name)
         if found is not None:
+            if name in self.withheld:
+                raise self.withheld[name]
             self.used.add(name)
         return found
 
@@ -36,9 +41,13 @@ _current: ContextVar[FunctionScope] = ContextVar("functions", default=FunctionSc
 
 
 @contextmanager
-def using(made: Mapping[str, MadeFunction], settings: Mapping[str, str]) -> Iterator[FunctionScope]:
-    """Expressions that are compiled within may call `made` too; `settings` are the properties of the statement."""
-    scope = FunctionScope(made)
+def using(
+    made: Mapping[str, MadeFunction], settings: Mapping[str, str], withheld: Mapping[str, SqlError] | None = None
+) -> Iterator[FunctionScope]:
+    """Expressions that are compiled within may call `made` too, but for what is `withheld`; `settings` are the
+    properties of the statement.
+    """
+    scope = FunctionScope(made, withheld=withheld or {})
     token, with_settings = _current.set(scope), FUNCTION_SETTINGS.set(settings)
     try:
         yield scope

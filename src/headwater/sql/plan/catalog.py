@@ -91,6 +91,7 @@ class Catalog:
     sources: dict[str, SourceInfo] = field(default_factory=dict)
     custom_types: dict[str, Type] = field(default_factory=dict)
     functions: dict[str, MadeFunction] = field(default_factory=dict)  # of CREATE FUNCTION
+    withheld: dict[str, SqlError] = field(default_factory=dict)  # those whose code is not here, and why
 
     def copy(self) -> Catalog:
         return replace(
@@ -98,6 +99,7 @@ class Catalog:
             sources=dict(self.sources),
             custom_types=dict(self.custom_types),
             functions=dict(self.functions),
+            withheld=dict(self.withheld),
         )
 
     def __iter__(self) -> Iterator[SourceInfo]:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from headwater.sql.formats.registry.port import Schemas
 from headwater.sql.functions import python_functions, scope
+from headwater.sql.functions.function_shapes import Shape
 from headwater.sql.language import tree, types
-from headwater.sql.language.errors import DeclinedError, SqlError
+from headwater.sql.language.errors import DeclinedError, NotAllowedHereError, SqlError
 from headwater.sql.language.parser import parse, split, substitute
 from headwater.sql.language.tree import SourceKind
 from headwater.sql.plan import inference, properties, queries, reading
@@ -50,6 +51,7 @@ class PersistentQuery:
     stateful: bool = False
     together: tuple[frozenset[str], ...] = ()  # topics that must be equally partitioned
     functions: frozenset[str] = frozenset()  # of CREATE FUNCTION, that it uses
+    withheld: str = ""  # why this server cannot run it: it uses a function whose code is not here
 
 
 @dataclass(slots=True)
@@ -68,6 +70,7 @@ class Session:
         True  # the registry is asked; not when a log of statements is read again, which has its answers
     )
     names_queries: bool = True  # QUERY_ID counts
+    declared: Shape | None = None  # of the CREATE FUNCTION that was accepted elsewhere: its code need not be here
     next_query_number: int = 0  # the server sets it to the place of the statement in its log, so that ids never differ
 
     def run(self, text: str) -> list[PersistentQuery | Insertion | None]:
@@ -78,10 +81,15 @@ class Session:
         return parse(substitute(text, self.variables), self.catalog.custom_types, accepted=accepted)
 
     def execute(self, statement: tree.Statement) -> PersistentQuery | Insertion | None:
-        with scope.using(self.catalog.functions, self.settings) as functions:
+        withheld = (
+            self.catalog.withheld if self.checks_schemas else {}
+        )  # a statement of the log is understood all the same
+        with scope.using(self.catalog.functions, self.settings, withheld) as functions:
             done = self._execute(statement)
         if isinstance(done, PersistentQuery) and functions.used:
-            done = replace(done, functions=frozenset(functions.used))
+            absent = sorted(functions.used & set(self.catalog.withheld))
+            why = " ".join(f"It needs the function {name}. {self.catalog.withheld[name]}" for name in absent)
+            done = replace(done, functions=frozenset(functions.used), withheld=why)
             self.queries[done.id] = done
         return done
 
@@ -241,7 +249,16 @@ class Session:
                 hint="CREATE OR REPLACE FUNCTION: queries that run go on with the one that they have.",
                 position=statement.position,
             )
-        made = python_functions.make(statement.name, statement.source, statement.target, self.functions_allowed)
+        self.catalog.withheld.pop(statement.name, None)
+        try:
+            made = python_functions.make(statement.name, statement.source, statement.target, self.functions_allowed)
+        except SqlError as error:
+            if self.checks_schemas:
+                raise
+            if self.declared is None:
+                raise NotAllowedHereError(error.what, error.why, error.hint) from None
+            made = python_functions.withheld(statement.name, self.declared)
+            self.catalog.withheld[statement.name] = error
         self.catalog.functions[statement.name] = made
 
     def _drop_function(self, statement: tree.DropFunction) -> None:
@@ -259,6 +276,7 @@ class Session:
                 position=statement.position,
             )
         del self.catalog.functions[statement.name]
+        self.catalog.withheld.pop(statement.name, None)
 
     # -- queries -------------------------------------------------------------------------------------------------------
 

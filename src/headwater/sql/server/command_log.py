@@ -24,14 +24,19 @@ QUERIES_NAMED: Final = 2  # before, QUERY_ID of INSERT INTO was read over
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A statement, with its variables replaced, and the properties that were set for it."""
+    """A statement, with its variables replaced, and the properties that were set for it. `declares`: of a CREATE
+    FUNCTION, what the function takes and gives (`function_shapes`), for servers that do not have its code.
+    """
 
     statement: str
     properties: Mapping[str, str] = field(default_factory=dict)
     version: int = VERSION
+    declares: str | None = None
 
     def encode(self) -> bytes:
         document = {"statement": self.statement, "streamsProperties": dict(self.properties), "version": self.version}
+        if self.declares is not None:
+            document["declares"] = self.declares
         return json.dumps(document, ensure_ascii=False).encode()
 
     @classmethod
@@ -45,7 +50,13 @@ class Command:
             raise ValueError("its properties are no object")
         version = document.get("version")
         properties = {str(name): str(value) for name, value in given.items()}
-        return cls(document["statement"], properties, version if isinstance(version, int) else 1)
+        declares = document.get("declares")
+        return cls(
+            document["statement"],
+            properties,
+            version if isinstance(version, int) else 1,
+            declares if isinstance(declares, str) else None,
+        )
 
 
 class CommandLog:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from headwater.sql.formats.registry.port import Schemas
+from headwater.sql.functions import python_functions
+from headwater.sql.functions.function_shapes import Shape
 from headwater.sql.functions.python_functions import Policy
 from headwater.sql.language import tree
 from headwater.sql.language.errors import NotAllowedHereError, SqlError
@@ -76,7 +78,12 @@ class Engine:
         self._defaults = dict(defaults or {})
         self.applied = 0  # how far in the log
         self.outcomes: OrderedDict[int, Outcome] = OrderedDict()
-        self.withheld: dict[str, SqlError] = {}  # functions of the log that this server does not allow
+        self._refused: dict[str, SqlError] = {}  # functions of the log that are not here and of an unknown shape
+
+    @property
+    def withheld(self) -> dict[str, SqlError]:
+        """Functions of the log whose code this server does not have, and why: queries that need one do not run here."""
+        return {**self._refused, **self.session.catalog.withheld}
 
     @property
     def of_system(self) -> dict[str, str]:
@@ -123,27 +130,35 @@ class Engine:
         self.applied = offset + 1
         return outcome
 
-    def _note_withheld(self, statement: tree.Statement, error: SqlError | None) -> None:
-        """A function that this server must not have: queries that need it run on others only."""
+    def declared(self, statement: tree.Statement) -> str | None:
+        """What goes into the log beside a CREATE FUNCTION, for servers that do not have its code. Raises SqlError."""
+        if not isinstance(statement, tree.CreateFunction):
+            return None
+        allowed = self.session.functions_allowed
+        return python_functions.shape_of(statement.name, statement.source, statement.target, allowed).encode()
+
+    def _note_refused(self, statement: tree.Statement, error: SqlError | None) -> None:
+        """A function that this server does not have, out of a log that does not tell its shape."""
         if isinstance(statement, tree.CreateFunction | tree.DropFunction):
-            self.withheld.pop(statement.name, None)
+            self._refused.pop(statement.name, None)
             if error is not None:
-                self.withheld[statement.name] = error
+                self._refused[statement.name] = error
 
     def _run(self, offset: int, command: Command) -> Outcome:
         trial = self.session.copy()
         trial.settings = {**self.system, **command.properties}
         trial.next_query_number = offset
         trial.checks_schemas = False
+        trial.declared = _shape(command.declares)
         trial.names_queries = command.version >= QUERIES_NAMED  # else a query that runs would begin anew
         command_id = "unknown"
         try:
             (statement,) = trial.parse(command.statement, accepted=True)
             command_id = command_id_of(statement)
-            self._note_withheld(statement, None)
+            self._note_refused(statement, None)
             done = trial.execute(statement)
         except NotAllowedHereError as error:
-            self._note_withheld(statement, error)
+            self._note_refused(statement, error)
             return Outcome(command_id, "", error=error)
         except SqlError as error:
             return Outcome(command_id, "", error=error)
@@ -151,11 +166,18 @@ class Engine:
             return Outcome(command_id, "", error=SqlError(f"The statement cannot be carried out: {problem!r}"))
         if isinstance(statement, tree.AlterSystem):
             self.system = {**self.system, bare(statement.name): statement.value}
-        trial.settings = {}
+        trial.settings, trial.declared = {}, None
         trial.checks_schemas = trial.names_queries = True
         self.session = trial
         query_id = done.id if isinstance(done, PersistentQuery) else None
         return Outcome(command_id, _sentence(statement, query_id), query_id)
+
+
+def _shape(declares: str | None) -> Shape | None:
+    try:
+        return None if declares is None else Shape.decode(declares)
+    except ValueError:
+        return None  # of a later version, or of nobody: the function is refused if its code is not here
 
 
 def command_id_of(statement: tree.Statement) -> str:

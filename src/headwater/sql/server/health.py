@@ -1,8 +1,9 @@
 """What /healthcheck and /clusterStatus tell, in ksqlDB's shapes.
 
 Healthy is a server whose brokers answer (`kafka`), that carries out the statements of its log (`commandRunner`: not if
-its config forbids one that another server has accepted), and that has carried out all that the log had (`metastore`). A query that has died is told beside it (`queries`) and makes
-no server unhealthy: it is started again, and another server would not do better.
+it does not have the code of a function that another server has accepted, and does not run the queries that need it),
+and that has carried out all that the log had (`metastore`). A query that has died is told beside it (`queries`) and
+makes no server unhealthy: it is started again, and another server would not do better.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ class Health:
         node = self._node
         kafka, metastore, _ = await asyncio.gather(self._brokers_answer(), self._is_up_to_date(), node.ask_states())
         dead = [each for each in node.engine.session.queries if node.state(each).state == "ERROR"]
-        carries_out = node.follows and not node.engine.withheld
+        queries = node.engine.session.queries.values()
+        carries_out = node.follows and not node.engine.withheld and not any(each.withheld for each in queries)
         checks = {"metastore": metastore and node.follows, "kafka": kafka, "commandRunner": carries_out}
         details = {name: {"isHealthy": is_healthy} for name, is_healthy in checks.items()}
         details["queries"] = {"isHealthy": not dead}

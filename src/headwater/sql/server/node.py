@@ -16,7 +16,7 @@ from headwater.base.errors import UserError
 from headwater.client import AsyncAdmin, AsyncProducer
 from headwater.sql.functions.python_functions import Policy
 from headwater.sql.language import tree
-from headwater.sql.language.errors import NotAllowedHereError, SqlError
+from headwater.sql.language.errors import SqlError
 from headwater.sql.language.parser import split, substitute
 from headwater.sql.language.tree import SourceKind
 from headwater.sql.plan import inference, reading
@@ -83,6 +83,7 @@ class SqlNode:
         self._following: asyncio.Task[None] | None = None
         self._moved = asyncio.Condition()
         self._writing = asyncio.Lock()
+        self._withheld: frozenset[str] = frozenset()  # functions that the log of this process has told of
         self.cluster_id = ""
         self._takes_statements = not config.text("ksql.queries.file")
 
@@ -159,12 +160,19 @@ class SqlNode:
             outcome = self.engine.apply(offset, data)
             if outcome.error is not None:
                 logger.warning("event=statement_refused offset=%d error=%r", offset, str(outcome.error))
-            if isinstance(outcome.error, NotAllowedHereError):
-                logger.error("event=queries_missing note='those that need this function do not run on this server'")
+            self._tell_withheld()
             await self._run_what_is_wanted()
             await self.row_queries.keep(self.engine.session.catalog.sources)
             async with self._moved:
                 self._moved.notify_all()
+
+    def _tell_withheld(self) -> None:
+        for name, error in self.engine.withheld.items():
+            if name not in self._withheld:
+                logger.error(
+                    "event=function_not_here function=%s reason=%r note='queries do not run'", name, str(error)
+                )
+        self._withheld = frozenset(self.engine.withheld)
 
     async def _lead(self, leads: bool) -> None:
         self.runner.leads = leads
@@ -370,8 +378,9 @@ class SqlNode:
         session = self.engine.session
         told = rights.telling(statement, session)
         await require(caller, *rights.of_outcome(statement, done, session), told=told)
+        declares = await self.asking(self.engine.declared, statement)
         await self._make_topics(statement, done, settings)
-        offset = await self._log.append(Command(text, self.engine.for_log(settings)))
+        offset = await self._log.append(Command(text, self.engine.for_log(settings), declares=declares))
         await self._applied(offset + 1)
         outcome = self.engine.outcomes[offset]
         if outcome.error is not None:

@@ -115,7 +115,7 @@ class RowQueries:
             return await self._analysed(pieces[0], properties, caller)
         assert isinstance(query.source, tree.Source)
         source = session.catalog.find(query.source.name, query.source.position)
-        with scope.using(session.catalog.functions, properties):
+        with scope.using(session.catalog.functions, properties, session.catalog.withheld):
             if source.kind is SourceKind.STREAM:
                 planned = push.plan(query, session.catalog.copy(), self._config.brokers, properties)
                 made = push.PushQuery(planned, self._config.client, properties, to_end=True)
@@ -142,7 +142,7 @@ class RowQueries:
             return True  # perhaps a topic
         if source.kind is SourceKind.TABLE:
             return False
-        with scope.using(catalog.functions, {}):
+        with scope.using(catalog.functions, {}, catalog.withheld):
             gathers = any(
                 isinstance(each, tree.SelectItem) and grouping.has_aggregates(each.expression) for each in query.select
             )
@@ -155,7 +155,7 @@ class RowQueries:
                 hint="Close some, or raise ksql.query.push.max.",
             )
         catalog = self._session().catalog
-        with scope.using(catalog.functions, properties):
+        with scope.using(catalog.functions, properties, catalog.withheld):
             planned = push.plan(query, catalog.copy(), self._config.brokers, properties)
         made = push.PushQuery(planned, self._config.client, properties)
         made.owner, made.statement = caller.name, text

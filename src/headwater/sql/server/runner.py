@@ -5,7 +5,8 @@ Which queries there are is told by the log of statements; `follow` brings what r
 query shows is what is known: STARTING, and RESTORING while its stores are read, before it runs; RUNNING while its run
 lives; ERROR with the reason after it died and until it lives again; PAUSED when it was told to. Whenever one changes,
 `on_change` is called. A query that is to end while it restores its state does not restore the rest, and one whose
-start waits for a thread is not started.
+start waits for a thread is not started. A query that needs a function whose code is not here is in ERROR and is not
+tried: its group, its state and its topics stay as they are.
 """
 
 from __future__ import annotations
@@ -91,9 +92,11 @@ class QueryRunner:
             self._known = dict(wanted)
             for name, query in keep.items():
                 if name not in self._running:
-                    running = RunningQuery(query)
-                    running.task = asyncio.create_task(self._keep_running(running))
-                    self._running[name] = running
+                    self._running[name] = running = RunningQuery(query)
+                    if query.withheld:
+                        running.state, running.error = "ERROR", query.withheld
+                    else:
+                        running.task = asyncio.create_task(self._keep_running(running))
         self._on_change()
 
     async def close(self) -> None:

@@ -104,13 +104,13 @@ def test_a_server_that_is_well() -> None:
         ({"answer": KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "gone")}, {"kafka"}, "READY"),
         ({"behind": KafkaError(ErrorCode.REQUEST_TIMED_OUT, "late")}, {"metastore"}, "READY"),
         ({"follows": False}, {"metastore", "commandRunner"}, "ERROR"),
-        ({"engine.withheld": {"F": SqlError("not here")}}, {"commandRunner"}, "READY"),
+        ({"catalog.withheld": {"F": SqlError("not here")}}, {"commandRunner"}, "READY"),
     ],
 )
 def test_what_is_wrong_is_told(change: dict[str, Any], unwell: set[str], state: str) -> None:
     node = Node()
     for name, value in change.items():
-        setattr(node.engine if "." in name else node, name.rpartition(".")[2], value)
+        setattr(node.engine.session.catalog if "." in name else node, name.rpartition(".")[2], value)
     found = _look(node)
     assert not found["isHealthy"]
     assert {name for name, each in found["details"].items() if not each["isHealthy"]} == unwell

@@ -46,6 +46,7 @@ class RestoringApp:
 class Query:
     def __init__(self, number: int, *, restores: bool = True) -> None:
         self.id = f"q{number}"
+        self.withheld = ""
         self.app = RestoringApp(self.id, restores=restores)
 
 
