@@ -90,6 +90,13 @@ TABLE: Final = {
             "ksql.query.pull.rows.max", _I, 1_000_000, "The most rows that a pull query may hold. Ours.", AtLeast(1)
         ),
         Definition(
+            "ksql.query.pull.read.ahead.rows.max",
+            _I,
+            1_000_000,
+            "How many rows of all tables together are read before the first pull query asks for them, so that it need not wait; 0: none. Ours.",
+            AtLeast(0),
+        ),
+        Definition(
             "ksql.query.pull.bytes.max",
             _I,
             256 * 1024 * 1024,

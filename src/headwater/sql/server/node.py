@@ -20,11 +20,9 @@ from headwater.sql.language.errors import SqlError
 from headwater.sql.language.parser import split, substitute
 from headwater.sql.language.tree import SourceKind
 from headwater.sql.plan import inference, reading
-from headwater.sql.plan import properties as clauses
 from headwater.sql.plan.catalog import SourceInfo
 from headwater.sql.plan.insertion import Insertion
 from headwater.sql.plan.session import PersistentQuery
-from headwater.sql.plan.sources import is_internal
 from headwater.sql.server import answers, push, rights
 from headwater.sql.server.command_log import Command, CommandLog, create_topic
 from headwater.sql.server.config import SqlServerConfig, bare
@@ -47,6 +45,7 @@ from headwater.sql.server.row_queries import RowQueries
 from headwater.sql.server.runner import QueryRunner
 from headwater.sql.server.schemas import RegistrySchemas, schemas_of
 from headwater.sql.server.settable import check_settable, defaults_of
+from headwater.sql.server.source_topics import is_deletable, topic_configs
 from headwater.streams.engine.failures import ClusterFailure
 from headwater.web.callers import EVERYBODY, Caller, cluster
 from headwater.web.rights import require
@@ -98,6 +97,7 @@ class SqlNode:
         self.cluster_id = (await self._admin.describe_cluster()).cluster_id or ""
         self._following = asyncio.create_task(self._follow())
         await self._applied(await self._log.end())
+        self.row_queries.open()
         if self.config.text("ksql.queries.file"):
             await self._run_file(Path(self.config.text("ksql.queries.file")))
 
@@ -489,21 +489,3 @@ class SqlNode:
 
         raw_key, raw_value = await self.asking(encoded) if reading.asks_registry(target) else encoded()
         return await self._producer.send(target.topic, raw_value, key=raw_key, timestamp_ms=timestamp)
-
-
-def is_deletable(source: SourceInfo) -> bool:
-    """Whether DROP ... DELETE TOPIC may delete its topic."""
-    return not source.read_only and not is_internal(source.topic)
-
-
-def topic_configs(properties: tree.Properties, defaults: Mapping[str, str]) -> dict[str, str]:
-    """The configs of a new topic: RETENTION_MS and CLEANUP_POLICY of the WITH clause."""
-    configs = dict(defaults)
-    given = clauses.read(
-        {name: value for name, value in properties.items() if name in ("RETENTION_MS", "CLEANUP_POLICY")}, sink=True
-    )
-    if given.retention_ms is not None:
-        configs["retention.ms"] = str(given.retention_ms)
-    if given.cleanup_policy is not None:
-        configs["cleanup.policy"] = given.cleanup_policy
-    return configs

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from headwater.base.acls import Operation
+from headwater.base.errors import KafkaError, UserError
 from headwater.base.ids import TopicPartition
 from headwater.client import AsyncConsumer
 from headwater.schemas import SchemaType
@@ -37,6 +38,8 @@ from headwater.web.rights import require
 
 Answer = tuple["str | None", "tuple[Column, ...]", "AsyncIterator[list[Any]]"]
 _log: Final = logging.getLogger("headwater.sql")
+READ_AHEAD: Final = "ksql.query.pull.read.ahead.rows.max"
+_AHEAD_AGAIN_S: Final = 5.0
 _FORMATS: Final = {SchemaType.AVRO: "AVRO", SchemaType.PROTOBUF: "PROTOBUF", SchemaType.JSON: "JSON_SR"}
 
 
@@ -53,6 +56,8 @@ class RowQueries:
         self._bounds = analytics.Bounds(self._rows_max, config.number("ksql.query.pull.bytes.max"))
         self._views = Views(config.client, self._rows_max)
         self._analyst = Analyst(self._bounds)
+        self._reading: asyncio.Task[None] | None = None
+        self._changed = asyncio.Event()
         self.pushes: dict[str, push.PushQuery] = {}
 
     def close_pushes(self) -> None:
@@ -73,12 +78,42 @@ class RowQueries:
             await require(caller, cluster_need(Operation.ALTER))
         found.close()
 
+    def open(self) -> None:
+        """Reads tables from now on, before anybody asks for them."""
+        if self._config.number(READ_AHEAD):
+            self._reading = asyncio.create_task(self._read_ahead())
+
     async def close(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._reading
         await self._analyst.close()
         await self._views.close()
 
     async def keep(self, sources: Mapping[str, SourceInfo]) -> None:
         await self._views.keep(sources)
+        self._changed.set()
+
+    async def _read_ahead(self) -> None:
+        """Never ends: what fails is tried again. Of tables that ksqlDB can pull from, too: those that a query writes,
+        and CREATE SOURCE TABLE.
+        """
+        while True:
+            self._changed.clear()
+            tables = [
+                each
+                for each in self._session().catalog
+                if each.kind is SourceKind.TABLE and (each.made_by_query is not None or each.read_only)
+            ]
+            try:
+                await self._views.read_ahead(tables, self._config.number(READ_AHEAD))
+            except (KafkaError, UserError, OSError, TimeoutError) as problem:
+                _log.debug("event=not_read_ahead reason=%r", str(problem))
+            except Exception:  # noqa: BLE001  of a table that nobody thought of: queries read theirs themselves
+                _log.exception("event=not_read_ahead")
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), _AHEAD_AGAIN_S)
 
     async def query(
         self,

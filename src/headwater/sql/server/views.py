@@ -1,5 +1,6 @@
-"""The rows that tables have now, for pull queries: each read from its topic when it is first asked for, and followed
-from then on.
+"""The rows that tables have now, for pull queries: each read from its topic and followed from then on. A table is read
+when it is first asked for; one that has so many records that this would take long is read ahead (`Views.read_ahead`),
+as far as memory is meant for it.
 
 A row is kept under the decoded columns of its key, so that a query that names the key finds it without looking at the
 others. Ranges of keys and of windows are found in sorted indexes, which are made when the first range is asked for.
@@ -11,8 +12,9 @@ import asyncio
 import contextlib
 from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
+from headwater.base.errors import KafkaError
 from headwater.base.ids import TopicPartition
 from headwater.client import AsyncConsumer
 from headwater.sql.language.errors import SqlError
@@ -23,6 +25,8 @@ from headwater.sql.server.lookup import Key, Lookup, key_of
 from headwater.streams.engine.failures import ClusterFailure
 
 ALL = Lookup()
+_NEVER: Final = float("-inf")  # when a table was asked for
+_SOON_READ: Final = 1_000  # records: a first query hardly notices that they are read
 
 # Nothing that only reads makes a topic: one that was deleted meanwhile would come back empty.
 READING = {"isolation.level": "read_committed", "allow.auto.create.topics": False}
@@ -66,6 +70,11 @@ class TableView:
                 await self._task
         if self._consumer is not None:
             await self._consumer.close()
+
+    @property
+    def size(self) -> int:
+        """How many rows it has read by now."""
+        return len(self._rows)
 
     @property
     def has_ended(self) -> bool:
@@ -125,6 +134,15 @@ class TableView:
 
     def _decoded(self, records: Sequence[Any]) -> list[tuple[Any, Any] | None]:
         """Keys and values; None for a record that is no row, which is left out, as the engine does."""
+        together = getattr(self._value, "deserialize_all", None)
+        if together is not None and len(records) > 1:
+            with contextlib.suppress(Exception):  # one of them is no row: which one is found out below
+                values = together([each.value if each.key is not None else None for each in records])
+                keys = [None if each.key is None else self._key.deserialize(each.key) for each in records]
+                return [
+                    None if record.key is None else (key, value)
+                    for record, key, value in zip(records, keys, values, strict=True)
+                ]
         found: list[tuple[Any, Any] | None] = []
         for record in records:
             try:
@@ -194,8 +212,19 @@ def _bounds(name: Key) -> Any:
     return name[-2:]
 
 
+def beyond(sizes: Mapping[str, int], rows_max: int) -> list[str]:
+    """Which views to give up, the largest first, so that the others have no more than `rows_max` rows together."""
+    found, total = [], sum(sizes.values())
+    for size, name in sorted(((size, name) for name, size in sizes.items()), reverse=True):
+        if total <= rows_max:
+            break
+        found.append(name)
+        total -= size
+    return found
+
+
 class Views:
-    """The open views, by table. One that nobody asked for in a while is closed."""
+    """The open views, by table. One that nobody asked for in a while is closed, unless it is read ahead."""
 
     def __init__(self, client: Mapping[str, str], rows_max: int, idle_s: float = 600.0) -> None:
         self._client = client
@@ -203,16 +232,66 @@ class Views:
         self._idle_s = idle_s
         self._views: dict[str, tuple[TableView, float]] = {}
         self._lock = asyncio.Lock()
+        self._ahead: set[str] = set()  # tables whose views stay open
+        self._given_up: dict[str, SourceInfo] = {}  # that are too large to be read before somebody asks
+        self._offsets: AsyncConsumer | None = None  # tells how many records topics have
+
+    async def read_ahead(self, tables: Sequence[SourceInfo], rows_max: int) -> None:
+        """Opens the views of tables whose first query would wait for long. All of these have no more than `rows_max`
+        rows together: beyond that the largest are given up. To be called again and again.
+        """
+        waiting = [each for each in tables if each.name not in self._views and not self._is_given_up(each)]
+        for source, records in (await self._records(waiting)).items():
+            if records > _SOON_READ:
+                self._ahead.add(source.name)
+                async with self._lock:
+                    await self._view(source, _NEVER)
+        known = {each.name for each in tables if each.name in self._views and not self._is_given_up(each)}
+        sizes = {name: self._views[name][0].size for name in known}
+        self._ahead = {name for name, size in sizes.items() if size > _SOON_READ or self._views[name][1] == _NEVER}
+        ended = [name for name in known if self._views[name][0].has_ended]
+        for name in {*beyond({name: sizes[name] for name in self._ahead}, rows_max), *ended}:
+            await self._give_up(name)
+
+    def _is_given_up(self, source: SourceInfo) -> bool:
+        return self._given_up.get(source.name) is source
+
+    async def _give_up(self, name: str) -> None:
+        self._ahead.discard(name)
+        if name not in self._views:  # its table was dropped meanwhile
+            return
+        view, asked = self._views[name]
+        self._given_up[name] = view.source
+        if view.has_ended or asyncio.get_running_loop().time() - asked > self._idle_s:
+            async with self._lock:
+                if self._views.get(name) == (view, asked):
+                    del self._views[name]
+                    await view.close()
+
+    async def _records(self, tables: Sequence[SourceInfo]) -> dict[SourceInfo, int]:
+        """How many records the topic of each table has; it has no more rows."""
+        if not tables:
+            return {}
+        if self._offsets is None:
+            self._offsets = AsyncConsumer({**READING, **self._client})
+        places: dict[SourceInfo, list[TopicPartition]] = {}
+        for each in tables:
+            with contextlib.suppress(KafkaError):  # its topic is gone
+                found = await self._offsets.partitions_for(each.topic)
+                places[each] = [TopicPartition(each.topic, at.partition) for at in found]
+        every = [place for each in places.values() for place in each]
+        begins, ends = await self._offsets.beginning_offsets(every), await self._offsets.end_offsets(every)
+        return {source: sum(ends[each] - begins[each] for each in found) for source, found in places.items()}
 
     async def rows(self, source: SourceInfo, lookup: Lookup = ALL, lag_max: int = 0) -> list[list[Any]]:
         async with self._lock:
             view = await self._view(source)
         return await view.rows(lookup, lag_max)
 
-    async def _view(self, source: SourceInfo) -> TableView:
+    async def _view(self, source: SourceInfo, asked_at: float | None = None) -> TableView:
         now = asyncio.get_running_loop().time()
         for name, (view, asked) in list(self._views.items()):
-            if name != source.name and now - asked > self._idle_s:
+            if name != source.name and name not in self._ahead and now - asked > self._idle_s:
                 del self._views[name]
                 await view.close()
         known = self._views.get(source.name)
@@ -227,7 +306,7 @@ class Views:
                 await view.close()
                 raise
             known = (view, now)
-        self._views[source.name] = (known[0], now)
+        self._views[source.name] = (known[0], now if asked_at is None else asked_at)
         return known[0]
 
     async def keep(self, sources: Mapping[str, SourceInfo]) -> None:
@@ -235,6 +314,7 @@ class Views:
         async with self._lock:
             for name, (view, _) in list(self._views.items()):
                 if sources.get(name) is not view.source:
+                    self._given_up.pop(name, None)
                     del self._views[name]
                     await view.close()
 
@@ -242,3 +322,5 @@ class Views:
         for view, _ in self._views.values():
             await view.close()
         self._views.clear()
+        if self._offsets is not None:
+            await self._offsets.close()
