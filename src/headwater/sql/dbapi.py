@@ -34,7 +34,7 @@ from headwater.sql.language.errors import SqlError
 from headwater.sql.language.parser import substitute
 from headwater.sql.language.tokens import Kind, tokenize
 from headwater.sql.language.types import DecimalType, Type
-from headwater.sql.shell import RefusedError, ServerAwayError, SqlClient, as_tables
+from headwater.sql.shell import RefusedError, ServerAwayError, SqlClient, as_table
 from headwater.sql.values import EvaluationError
 from headwater.web.presented import basic_header
 
@@ -257,10 +257,10 @@ class Cursor:
         self.rownumber = 0
 
     def _show(self, entities: Sequence[Mapping[str, Any]]) -> None:
-        """What SHOW, LIST and DESCRIBE list are rows; of several tables the first, of several statements the last."""
-        tables = [each for found in entities for each in as_tables(found) if not isinstance(each, str)]
+        """What SHOW, LIST, DESCRIBE and EXPLAIN tell are rows; of several statements those of the last."""
+        tables = [table for each in entities if (table := as_table(each)) is not None]
         if tables:
-            names, rows = tables[0]
+            names, rows = tables[-1]
             self._describe(names, [_code_of([row[place] for row in rows]) for place in range(len(names))])
             self._types = []
             self._rows = iter(rows)
@@ -301,6 +301,7 @@ class Cursor:
         try:
             row = tuple(next(rows))
         except _FAILURES as error:
+            self._check()  # closed by another thread meanwhile
             told = _told(error)
             self._rows = _failing(told)  # a generator that failed would say that the rows are at their end
             raise told from None

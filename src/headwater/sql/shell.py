@@ -8,9 +8,10 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import socket
 import ssl
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from headwater.base.errors import UserError
@@ -135,9 +136,11 @@ class SqlClient:
             if self._tls is None
             else http.client.HTTPSConnection(self._host, self._port, context=self._tls)
         )
+        link: socket.socket | None = None
         try:
             try:
                 connection.request(method, path, body, self._headers)
+                link = connection.sock
                 answer = connection.getresponse()
             except (OSError, http.client.HTTPException) as error:
                 raise ServerAwayError(
@@ -155,6 +158,11 @@ class SqlClient:
                 raise _told(answer)
             yield answer
         finally:
+            if (
+                link is not None
+            ):  # another thread may wait for rows: it does not let go of what it reads before they end
+                with contextlib.suppress(OSError):
+                    link.shutdown(socket.SHUT_RDWR)
             connection.close()
 
 
@@ -212,6 +220,32 @@ def as_tables(found: Mapping[str, Any]) -> list[Table | str]:
     return [*_shown(found), *(f"WARNING: {each['message']}" for each in found.get("warnings", ()))]
 
 
+def as_table(found: Mapping[str, Any]) -> Table | None:
+    """An entity for programs: one table with all that it lists, or None where it lists nothing."""
+    match str(found.get("@type")):
+        case "source_descriptions":
+            heads = ["NAME", "FIELD", "TYPE", "ROLE", *(field for field in _FACTS)]
+            rows = [
+                [each["name"], *column, *(each.get(field) for field in _FACTS.values())]
+                for each in found["sourceDescriptions"]
+                for column in _fields(each)
+            ]
+            return [each.upper() for each in heads], rows
+        case "queryDescription" | "query_descriptions" as kind:
+            listed = [found[kind]] if kind == "queryDescription" else found["queryDescriptions"]
+            return ["ID", "STATE", "STATEMENT", "ERRORS", "TOPOLOGY"], [
+                [each["id"], each["state"], each["statementText"], "\n".join(_errors(each)), each["topology"]]
+                for each in listed
+            ]
+        case "describe_function":
+            return ["NAME", "TYPE", "SIGNATURE", "RETURNS", "DESCRIPTION"], [
+                [found["name"], found["type"], each["signature"], each["returnType"], each["description"]]
+                for each in found["functions"]
+            ]
+        case _:
+            return next((each for each in _shown(found) if not isinstance(each, str)), None)
+
+
 def _shown(found: Mapping[str, Any]) -> list[Table | str]:
     kind = str(found.get("@type"))
     if kind in _LISTS:
@@ -238,14 +272,27 @@ def _shown(found: Mapping[str, Any]) -> list[Table | str]:
     return [str(found.get("commandStatus", {}).get("message") or "done")]
 
 
+# Of a stream or table: what people call it, and the field that has it.
+_FACTS: Final = {
+    "kind": "type",
+    "topic": "topic",
+    "key format": "keyFormat",
+    "value format": "valueFormat",
+    "partitions": "partitions",
+    "replication": "replication",
+    "statement": "statement",
+}
+
+
+def _fields(shown: Mapping[str, Any]) -> list[list[Any]]:
+    return [[each["name"], _type(each["schema"]), each.get("type", "")] for each in shown["fields"]]
+
+
 def _source(shown: Mapping[str, Any]) -> list[Table | str]:
-    columns = [[each["name"], _type(each["schema"]), each.get("type", "")] for each in shown["fields"]]
-    tables: list[Table | str] = [(["FIELD", "TYPE", "ROLE"], columns)]
+    tables: list[Table | str] = [(["FIELD", "TYPE", "ROLE"], _fields(shown))]
     if not shown.get("extended"):
         return tables
-    facts = [("type", "type"), ("topic", "topic"), ("key format", "keyFormat"), ("value format", "valueFormat")]
-    facts += [("partitions", "partitions"), ("replication", "replication"), ("statement", "statement")]
-    tables.append("\n".join(f"{name}: {shown.get(field)}" for name, field in facts))
+    tables.append("\n".join(f"{name}: {shown.get(field)}" for name, field in _FACTS.items()))
     queries = [
         [way, each["id"], each["state"], each["queryString"]]
         for way, name in (("reads", "readQueries"), ("writes", "writeQueries"))
@@ -265,9 +312,13 @@ def _source(shown: Mapping[str, Any]) -> list[Table | str]:
 
 
 def _query(shown: Mapping[str, Any]) -> str:
-    errors = "".join(f"\n{each['errorMessage']}" for each in shown.get("queryErrors", ()))
-    rows = "".join(f"\nsome rows: {each}" for each in dict.fromkeys(shown.get("rowErrors", ())))
-    return f"{shown['id']} ({shown['state']}){errors}{rows}\n{shown['statementText']}\n\n{shown['topology']}"
+    errors = "".join(f"\n{each}" for each in _errors(shown))
+    return f"{shown['id']} ({shown['state']}){errors}\n{shown['statementText']}\n\n{shown['topology']}"
+
+
+def _errors(shown: Mapping[str, Any]) -> list[str]:
+    rows = [f"some rows: {each}" for each in dict.fromkeys(shown.get("rowErrors", ()))]
+    return [*(each["errorMessage"] for each in shown.get("queryErrors", ())), *rows]
 
 
 def _cell(value: Any) -> Any:

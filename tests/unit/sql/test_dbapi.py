@@ -5,7 +5,9 @@ import contextlib
 import enum
 import json
 import math
+import socket
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from typing import Any, cast
@@ -262,6 +264,59 @@ def test_what_is_closed_is_told() -> None:
             use()
     with pytest.raises(dbapi.InterfaceError, match="closed"):
         cursor.execute("SELECT 1 FROM s")
+
+
+def test_all_streams_of_show_streams_extended_are_rows() -> None:
+    """The rows were those of the first stream."""
+
+    def described(name: str, *columns: str) -> dict[str, Any]:
+        fields = [{"name": each, "schema": {"type": "INTEGER"}} for each in columns]
+        return {"name": name, "fields": fields, "type": "STREAM", "topic": name.lower(), "extended": True}
+
+    class Describing(_Client):
+        def run(self, text: str) -> list[dict[str, Any]]:
+            query = {"id": "Q", "state": "ERROR", "statementText": "S", "topology": "T", "rowErrors": ["F: bad"]}
+            form = {"signature": "(x INT)", "returnType": "INT", "description": "d"}
+            return {
+                "SHOW": [
+                    {
+                        "@type": "source_descriptions",
+                        "sourceDescriptions": [described("ONE", "A", "B"), described("TWO", "C")],
+                    }
+                ],
+                "EXPLAIN": [{"@type": "queryDescription", "queryDescription": query}],
+                "DESCRIBE": [{"@type": "describe_function", "name": "F", "type": "SCALAR", "functions": [form]}],
+            }[text.split()[0]]
+
+    cursor = dbapi.Connection(cast("Any", Describing())).cursor()
+    rows = cursor.execute("SHOW STREAMS EXTENDED").fetchall()
+    assert [row[:2] for row in rows] == [("ONE", "A"), ("ONE", "B"), ("TWO", "C")]
+    shown = [dict(zip((each[0] for each in cursor.description or ()), row, strict=True)) for row in rows]
+    assert [each["TOPIC"] for each in shown] == ["one", "one", "two"]
+    assert cursor.execute("EXPLAIN Q").fetchall() == [("Q", "ERROR", "S", "some rows: F: bad", "T")]
+    assert cursor.execute("DESCRIBE FUNCTION f").fetchall() == [("F", "SCALAR", "(x INT)", "INT", "d")]
+
+
+def test_a_cursor_that_waits_for_rows_is_closed_by_another_thread() -> None:
+    """close() waited for the row that the other thread waited for."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        cursor = headwater.sql.connect(f"http://127.0.0.1:{listening.getsockname()[1]}").cursor()
+
+        def answer() -> socket.socket:
+            link = listening.accept()[0]
+            link.recv(65536)
+            head = b'{"columnNames": ["C"], "columnTypes": ["INTEGER"]}\n'
+            link.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n" % (len(head), head))
+            return link
+
+        with ThreadPoolExecutor(2) as threads:
+            answering = threads.submit(answer)
+            cursor.execute("SELECT * FROM s EMIT CHANGES")
+            reading = threads.submit(cursor.fetchone)
+            with answering.result():
+                cursor.close()
+                with pytest.raises(dbapi.InterfaceError, match="closed"):
+                    reading.result(60)
 
 
 def test_an_error_between_rows_is_told() -> None:

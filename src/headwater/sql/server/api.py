@@ -24,8 +24,9 @@ from headwater.sql.plan.catalog import SourceInfo
 from headwater.sql.plan.insertion import check_insertable
 from headwater.sql.server import answers, inserting, rights, ws_query
 from headwater.sql.server.health import Health, cluster_status
-from headwater.sql.server.node import SqlNode, is_deletable
+from headwater.sql.server.node import SqlNode
 from headwater.sql.server.settable import check_settable
+from headwater.sql.server.source_topics import is_deletable
 from headwater.web import websocket
 from headwater.web.callers import cluster, topic
 from headwater.web.content import json_body, json_response
