@@ -128,14 +128,19 @@ def test_parquet_in_a_bucket_is_read_by_arrow(config: dict[str, str]) -> None:
     assert table.to_pylist() == [{"n": n, "name": "ä"} for n in range(4)]
 
 
-def test_offsets_are_those_of_the_objects(config: dict[str, str]) -> None:
+def test_offsets_are_set_back_and_on_and_forgotten(config: dict[str, str]) -> None:
     put_until(SinkKit(TopicFilesConnector, config), 4)
     connector = TopicFilesConnector()
     assert connector.alter_offsets(config, {HERE: 4, TopicPartition("t", 1): 9})
-    with pytest.raises(ConnectError, match="up to offset 3"):
-        connector.alter_offsets(config, {HERE: 2})
-    with pytest.raises(ConnectError, match="move them away"):
-        connector.reset_offsets(config, [])
+    with pytest.raises(ConnectError, match="choose"):
+        connector.alter_offsets(config, {HERE: 1})
+    for offset in (9, 0):
+        assert connector.alter_offsets(config, {HERE: offset})
+        assert SinkKit(TopicFilesConnector, config).next_offset == offset
+    put_until(SinkKit(TopicFilesConnector, config), 4)
+    assert SinkKit(TopicFilesConnector, config).next_offset == 4
+    assert connector.reset_offsets(config, [])
+    assert SinkKit(TopicFilesConnector, config).next_offset == 0
 
 
 @pytest.mark.parametrize("change", [{"path": "s3://no-such-bucket/x"}, {"s3.endpoint": "http://127.0.0.1:1"}])

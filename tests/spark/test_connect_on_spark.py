@@ -16,7 +16,6 @@ from headwater.base.ids import TopicPartition
 from headwater.client import Admin, Consumer, NewTopic, Producer
 from headwater.connect.connectors.spark.source import SparkSourceConnector
 from headwater.connect.data.record import SourceRecord
-from headwater.connect.errors import ConnectError
 from headwater.connect.runtime.task import State
 from headwater.spark.sinks import read_committed_files
 from headwater.testing import Broker
@@ -123,12 +122,34 @@ def test_a_topic_becomes_files_once_though_the_worker_is_another(
         until(worker, lambda: measured(worker)["sink-record-read-total"] == 3)
         assert measured(worker)["total-records-skipped"] == measured(worker)["deadletterqueue-produce-requests"] == 1
         assert state(worker, name) == "RUNNING"
+        set_back_and_reset(worker, name, made, lambda again: rows() == sorted(expected(8) + again), expected(8))
     assert spark.streams.active == []
 
 
 def measured(worker: ConnectWorker) -> dict[str, float]:
     _, (task,) = worker.herder.running_here()
     return {name: value for group in task.values.values() for name, value in group.items()}
+
+
+def set_back_and_reset(
+    worker: ConnectWorker, name: str, topic: str, has: Callable[[list[Any]], bool], rows: list[Any]
+) -> None:
+    """Where the checkpoint goes on is set as KIP-875 has it; the marks of batches keep no record back."""
+    at = [{"kafka_topic": topic, "kafka_partition": number} for number in (0, 1)]
+    body = {"offsets": [{"partition": at[1], "offset": {"kafka_offset": 2}}]}
+    worker.herder.set_target(name, State.STOPPED)
+    until(worker, lambda: not worker.status(name)["tasks"])
+    assert "altered successfully" in worker.herder.alter_offsets(name, body)
+    found = {each["partition"]["kafka_partition"]: each["offset"] for each in worker.herder.read_offsets(name)}
+    assert found[1] == {"kafka_offset": 2}
+    worker.herder.set_target(name, State.RUNNING)
+    until(worker, lambda: has([rows[5], rows[7]]))
+    worker.herder.set_target(name, State.STOPPED)
+    until(worker, lambda: not worker.status(name)["tasks"])
+    assert "reset successfully" in worker.herder.reset_offsets(name)
+    assert worker.herder.read_offsets(name) == []
+    worker.herder.set_target(name, State.RUNNING)
+    until(worker, lambda: has([rows[5], rows[7], *rows]))
 
 
 def made_dead(broker: Broker, dead: str) -> list[tuple[bytes | None, bytes]]:
@@ -189,8 +210,12 @@ def test_values_without_a_schema_into_a_table_and_a_pause(
             (5, "None", "x"),
         ]
         worker.herder.set_target(name, State.STOPPED)
-        with pytest.raises(ConnectError, match="says where to go on, not the group's offsets"):
-            worker.herder.reset_offsets(name)
+        until(worker, lambda: not worker.status(name)["tasks"])
+        on = {"partition": {"kafka_topic": made, "kafka_partition": 0}, "offset": {"kafka_offset": 5}}
+        worker.herder.alter_offsets(name, {"offsets": [on]})
+        send(broker, made, [{"n": n} for n in range(6, 12)])  # three each: those of 0 begin at offset 4
+        worker.herder.set_target(name, State.RUNNING)
+        until(worker, lambda: numbers() == [0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11])
 
 
 def test_what_a_sink_cannot_write_is_in_its_status(

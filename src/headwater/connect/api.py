@@ -13,7 +13,7 @@ come while `poll` waits, from another thread.
         def poll(self): return [SourceRecord(topic=..., value=1, source_partition={}, source_offset={"next": 1})]
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 from headwater._version import VERSION
@@ -111,6 +111,7 @@ class _Connector:
     )
     context: ConnectorContext
     props: Mapping[str, str]
+    spark: Callable[[], Any]  # the worker's Spark session, for a connector that needs it when its offsets are set
 
     def start(self, props: Mapping[str, str]) -> Any:
         self.props = props

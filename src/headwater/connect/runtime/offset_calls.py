@@ -65,8 +65,7 @@ class OffsetCalls:
         else:
             with self._worker.admin(found.config) as admin:
                 known = [TopicPartition(*each) for each in _committed(admin, self._group(found))]
-                connector = found.plugin.make()
-                assert isinstance(connector, SinkConnector)
+                connector = self._sink(found)
                 props = self._worker.providers.resolved(found.config)
                 checked = bool(self._worker.call(connector.reset_offsets, props, known))
                 for outcome in admin.delete_groups([self._group(found)]).values():
@@ -89,9 +88,15 @@ class OffsetCalls:
         assert isinstance(connector, SourceConnector)
         return bool(self._worker.call(connector.alter_offsets, self._worker.providers.resolved(found.config), pairs))
 
-    def _ask_sink(self, found: "Running", offsets: Mapping[TopicPartition, int | None]) -> bool:
+    def _sink(self, found: "Running") -> SinkConnector:
         connector = found.plugin.make()
         assert isinstance(connector, SinkConnector)
+        if connector.needs_spark:
+            connector.spark = self._worker.spark.session
+        return connector
+
+    def _ask_sink(self, found: "Running", offsets: Mapping[TopicPartition, int | None]) -> bool:
+        connector = self._sink(found)
         return bool(self._worker.call(connector.alter_offsets, self._worker.providers.resolved(found.config), offsets))
 
     def _alter_source(self, found: "Running", pairs: Sequence[SourcePair]) -> bool:
@@ -165,6 +170,9 @@ def _sink_offset(offset: Mapping[str, Any] | None) -> int | None:
     if set(offset) != {"kafka_offset"}:
         raise BadOffsets("The offset for a sink connector should either be null or contain the key 'kafka_offset'")
     try:
-        return int(offset["kafka_offset"])
+        number = int(offset["kafka_offset"])
     except (TypeError, ValueError):
         raise BadOffsets(f"Failed to parse the Kafka offset '{offset['kafka_offset']}'") from None
+    if number < 0:  # before a connector changes its target
+        raise BadOffsets(f"The Kafka offset {number} is negative")
+    return number

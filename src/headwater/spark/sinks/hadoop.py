@@ -131,6 +131,14 @@ class HadoopFiles:
         where, system = self._at(path)
         system.delete(where, True)
 
+    def read_text(self, path: str) -> str:
+        where, system = self._at(path)
+        stream = system.open(where)
+        try:
+            return bytes(stream.readAllBytes()).decode()
+        finally:
+            stream.close()
+
     def write_text(self, path: str, text: str, aside: str) -> None:
         where, system = self._at(aside)
         try:

@@ -16,42 +16,11 @@ from headwater.connect.connectors.topic_files.object_store import INTENTS, Objec
 from headwater.connect.connectors.topic_files.store import Written, told
 from headwater.connect.errors import ConnectError
 from headwater.testing.connect import SinkKit
+from unit.connect.topic_files.memory_objects import Crash, MemoryObjects
 
 HERE = TopicPartition("t", 0)
 FILES = [Written("k=a", 4, 6, b"a"), Written("k=b", 5, 5, b"b"), Written("k=c", 3, 7, b"c")]
 NAMES = {"t/k=a/t+0+4+6.json": b"a", "t/k=b/t+0+5+5.json": b"b", "t/k=c/t+0+3+7.json": b"c"}
-
-
-class MemoryObjects:
-    """`before` runs before each change, with its number."""
-
-    def __init__(self, before: Callable[[int], None] = lambda _: None) -> None:
-        self.there: dict[str, bytes] = {}
-        self.changes, self.before = 0, before
-
-    def _change(self) -> None:
-        self.changes += 1
-        self.before(self.changes)
-
-    def keys(self, prefix: str) -> list[str]:
-        return [key for key in self.there if not prefix or key.startswith(f"{prefix}/")]
-
-    def get(self, key: str) -> bytes:
-        if key not in self.there:
-            raise FileNotFoundError(key)
-        return self.there[key]
-
-    def put(self, key: str, data: bytes) -> None:
-        self._change()
-        self.there[key] = data
-
-    def delete(self, key: str) -> None:
-        self._change()
-        self.there.pop(key, None)
-
-
-class Crash(BaseException):
-    pass
 
 
 class Stepped(MemoryObjects):
@@ -297,16 +266,6 @@ def test_files_that_come_while_others_are_listed_are_seen() -> None:
     objects = Late()
     objects.there = {"t/k=a/t+0+4+6.json": b"a"}
     assert store(objects).next_offsets([HERE]) == {HERE: 8}
-
-
-def test_offsets_are_not_reset_while_an_intent_says_where_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    objects = MemoryObjects()
-    monkeypatch.setattr(module, "open_store", lambda config: store(objects))
-    config = {"path": "s3://b", "format": "json"}
-    assert TopicFilesConnector().reset_offsets(config, [])
-    objects.there = {f"t/{INTENTS}/0+3+7+ff.json": b"[]"}
-    with pytest.raises(ConnectError, match="_cuts"):
-        TopicFilesConnector().reset_offsets(config, [])
 
 
 @pytest.mark.parametrize(

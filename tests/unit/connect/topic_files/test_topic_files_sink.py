@@ -1,7 +1,6 @@
 """TopicFiles with the test kit: what is in the files, and what a restart in the middle makes of them."""
 
 import io
-import json
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
@@ -12,34 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from headwater.base.ids import TopicPartition
-from headwater.connect.connectors.topic_files.connector import TopicFilesConnector
 from headwater.connect.connectors.topic_files.store import FileStore, Written
 from headwater.connect.data import schema as s
 from headwater.connect.data.struct import Struct
 from headwater.connect.errors import ConnectError, DataError
-from headwater.testing.connect import SinkKit
+from unit.connect.topic_files.sink_kit import contents, kit, lines, put_range
 
 HERE = TopicPartition("t", 0)
-
-
-def kit(path: Path, **config: str) -> SinkKit:
-    props = {name.replace("_", "."): value for name, value in config.items()}
-    return SinkKit(TopicFilesConnector, {"path": str(path), "format": "json", "flush.size": "3", **props})
-
-
-def contents(path: Path) -> dict[str, bytes]:
-    return {str(each.relative_to(path)): each.read_bytes() for each in sorted(path.rglob("*")) if each.is_file()}
-
-
-def lines(path: Path) -> list[Any]:
-    return [json.loads(line) for data in contents(path).values() for line in data.splitlines()]
-
-
-def put_range(sink: SinkKit, until: int) -> None:
-    """Records as Kafka has them: the offset says what is in one."""
-    while sink.next_offset < until:
-        n = sink.next_offset
-        sink.put({"n": n, "kind": "abc"[n * n % 3]})
 
 
 def test_names_say_which_offsets_a_file_holds_and_the_group_follows(tmp_path: Path) -> None:
@@ -215,18 +193,6 @@ def test_a_topic_that_was_made_anew_is_told(tmp_path: Path) -> None:
     sink.next_offset = 0
     with pytest.raises(ConnectError, match="made anew"):
         sink.put({"n": 0})
-
-
-def test_offsets_are_those_of_the_files(tmp_path: Path) -> None:
-    put_range(kit(tmp_path), 3)
-    connector, props = TopicFilesConnector(), {"path": str(tmp_path)}
-    assert connector.alter_offsets(props, {HERE: 3, TopicPartition("t", 1): 9})
-    for offset in (2, 4, None):
-        with pytest.raises(ConnectError, match="up to offset 2"):
-            connector.alter_offsets(props, {HERE: offset})
-    with pytest.raises(ConnectError, match="move them away"):
-        connector.reset_offsets(props, [])
-    assert connector.reset_offsets({"path": str(tmp_path / "none")}, [HERE])
 
 
 def test_a_disk_that_takes_nothing_is_told(tmp_path: Path) -> None:

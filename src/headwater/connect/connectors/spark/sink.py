@@ -15,11 +15,14 @@ from headwater.base.ids import TopicPartition
 from headwater.connect.api import SinkConnector, SparkSinkTask
 from headwater.connect.config.definition import ConfigDef, ConfigValue
 from headwater.connect.config.keys import HIGH, LOW, MEDIUM, REQUIRED, NonEmptyText, long, text
+from headwater.connect.connectors.spark.checkpoint import reset_offsets, set_offsets
 from headwater.connect.connectors.spark.options import FORMAT_KEY, OPTIONS, check_names, options_of, path_key
-from headwater.connect.errors import ConnectError
+from headwater.connect.runtime.spark_errors import spark_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from headwater.spark.sinks.hadoop import HadoopFiles
 
 FILES: Final = ("parquet", "orc", "json", "csv", "text", "xml", "avro")
 _FILES_BY_NAME: Final = frozenset(FILES)
@@ -58,14 +61,21 @@ class SparkSinkConnector(SinkConnector):
     task_class = SparkSinkTaskByFormat
 
     def alter_offsets(self, props: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
-        del offsets
-        raise ConnectError(
-            f"The checkpoint in {props['checkpoint.location']} says where to go on, not the group's offsets: remove it, and the connector "
-            "begins anew, or choose another checkpoint.location"
-        )
+        """The checkpoint says where to go on; the next batch has a number that the target has no mark of."""
+        with spark_errors():
+            set_offsets(self._files(), props["checkpoint.location"], offsets)
+        return True
 
     def reset_offsets(self, props: Mapping[str, str], known: Sequence[TopicPartition]) -> bool:
-        return self.alter_offsets(props, dict.fromkeys(known))
+        del known
+        with spark_errors():
+            reset_offsets(self._files(), props["checkpoint.location"])
+        return True
+
+    def _files(self) -> "HadoopFiles":
+        from headwater.spark.sinks.hadoop import HadoopFiles
+
+        return HadoopFiles(self.spark())
 
     def validate(self, props: Mapping[str, str], found: dict[str, ConfigValue]) -> None:
         check_names(props, found)

@@ -248,23 +248,19 @@ class TopicFilesConnector(SinkConnector):
         return [dict(self.props)] * max_tasks
 
     def alter_offsets(self, props: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
-        """The names of files are the offsets that count: only where there are none may others be set."""
-        for place, end in sorted(self._store(props).next_offsets(list(offsets)).items()):
-            if offsets[place] != end:
-                raise ConnectError(
-                    f"The files of {place.topic}-{place.partition} hold records up to offset {end - 1}, and their names say where "
-                    f"to go on: move them out of {props['path']} first, or choose another path"
-                )
+        """The names of files say where to go on: a mark says it from now on, and files behind it are kept aside."""
+        store = self._store(props)
+        for place, offset in offsets.items():  # all of them or none
+            store.check_offset(place, offset)
+        for place, offset in offsets.items():
+            store.set_offset(place, offset)
         return True
 
     def reset_offsets(self, props: Mapping[str, str], known: Sequence[TopicPartition]) -> bool:
         """Also where the group never came to commit what files hold."""
-        del known
-        if not self._store(props).is_empty():
-            raise ConnectError(
-                f"There are files in {props['path']}, and their names say where to go on (objects in <topic>/_cuts do, too): "
-                f"move them away first, or choose another path"
-            )
+        store = self._store(props)
+        for place in sorted({*known, *store.partitions()}):
+            store.set_offset(place, None)
         return True
 
     def _store(self, props: Mapping[str, str]) -> Store:

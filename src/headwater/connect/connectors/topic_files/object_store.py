@@ -14,7 +14,8 @@ never deleted, so that no late delete can meet a file that counts. Readers may s
 
 A task that has lost its partition without knowing writes the same bytes under the same names. Its intent has its own
 name, so neither ends the other's; when its intent is gone, it fails, before its group commits. What this does not keep
-out: such a task with an *older configuration*, whose files have other offsets than its successor's.
+out: such a task with an *older configuration*, whose files have other offsets than its successor's, and one that slept
+between its look at the marks (`offset_marks`) and its write while somebody set the offsets.
 
 The store must list what was just written, as S3 does. The task's thread owns this.
 """
@@ -27,7 +28,18 @@ from typing import Final, NamedTuple, Protocol
 
 from headwater.base.ids import TopicPartition
 from headwater.connect.connectors.topic_files.names import FileName
-from headwater.connect.connectors.topic_files.store import Written, ends_by_partition, told
+from headwater.connect.connectors.topic_files.offset_marks import (
+    MARKS,
+    REPLACED,
+    Mark,
+    check_cut,
+    check_generation,
+    generation_of,
+    leaving,
+    newest,
+    positions,
+)
+from headwater.connect.connectors.topic_files.store import Written, told
 from headwater.connect.errors import ConnectError
 
 INTENTS: Final = "_cuts"
@@ -60,6 +72,7 @@ class _Intent(NamedTuple):
 class _Found(NamedTuple):
     finished: dict[str, FileName]  # by key
     intents: list[_Intent]
+    marks: list[Mark]
 
 
 class ObjectStore:
@@ -67,6 +80,7 @@ class ObjectStore:
         self._objects, self._where, self._width = objects, where, offset_width
         self._writer = uuid.uuid4().hex[:12]
         self._kept: dict[TopicPartition, list[_Intent]] = {}  # our intents of cuts that are to be written again
+        self._generations: dict[TopicPartition, int] = {}  # of the marks when a partition was taken
 
     def recover(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         return self._ends(partitions, mend=True)
@@ -74,17 +88,68 @@ class ObjectStore:
     def next_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         return self._ends(partitions, mend=False)
 
-    def is_empty(self) -> bool:
+    def partitions(self) -> set[TopicPartition]:
         """Intents count: they say where to go on, too."""
+        found = set()
         with told(self._where):
-            names = [key.rpartition("/")[2] for key in self._objects.keys("")]
-        return all(FileName.parse(name) is None and _INTENT.fullmatch(name) is None for name in names)
+            keys = self._objects.keys("")
+        for key in keys:
+            topic, _, below = key.partition("/")
+            directory, name = below.partition("/")[0], key.rpartition("/")[2]
+            file, intent, mark = FileName.parse(name), _INTENT.fullmatch(name), Mark.parse(name)
+            if directory == INTENTS and intent is not None:
+                found.add(TopicPartition(topic, int(intent[1])))
+            elif directory == MARKS and mark is not None:
+                found.add(TopicPartition(topic, mark.partition))
+            elif directory != REPLACED and file is not None and file.topic == topic:
+                found.add(TopicPartition(topic, file.partition))
+        return found
+
+    def check_offset(self, place: TopicPartition, offset: int | None) -> None:
+        with told(f"{self._where}/{place.topic}"):
+            _check(place, offset, self._scan_twice(place.topic, {place.partition}))
+
+    def set_offset(self, place: TopicPartition, offset: int | None) -> None:
+        topic, number = place
+        with told(f"{self._where}/{topic}"):
+            found = self._scan_twice(topic, {number})
+            is_set = all(each.is_set for each in found.marks)
+            if offset is not None and is_set and self.next_offsets([place]).get(place) == offset:
+                return
+            _check(place, offset, found)
+            mark = Mark(number, generation_of(number, found.marks) + 1, offset, is_set=False)
+            self._objects.put(f"{topic}/{MARKS}/{mark.text()}", b"")
+            self._make_room(place, mark, found)
+
+    def _make_room(self, place: TopicPartition, mark: Mark, found: _Found) -> None:
+        """For a mark that is there."""
+        topic, marks = place.topic, f"{place.topic}/{MARKS}"
+        for key in leaving(place, mark.offset, found.finished.items()):
+            self._set_aside(topic, key, mark.generation)
+        for intent in found.intents:
+            if intent.place == place and intent.last >= (mark.offset or 0):
+                self._objects.delete(intent.key)
+        self._objects.put(f"{marks}/{mark._replace(is_set=True).text()}", b"")
+        for old in (*found.marks, mark):
+            if old.partition == mark.partition:
+                self._objects.delete(f"{marks}/{old.text()}")
+
+    def _set_aside(self, topic: str, key: str, generation: int) -> None:
+        """A copy and a delete: nothing can be renamed here."""
+        below = key.removeprefix(f"{topic}/")
+        self._objects.put(f"{topic}/{REPLACED}/{generation}/{below}", self._objects.get(key))
+        self._objects.delete(key)
 
     def _ends(self, partitions: Sequence[TopicPartition], *, mend: bool) -> dict[TopicPartition, int]:
         ends: dict[TopicPartition, int] = {}
         for topic in sorted({each.topic for each in partitions}):
             with told(f"{self._where}/{topic}"):
-                found = self._scan_twice(topic, {each.partition for each in partitions if each.topic == topic})
+                wanted = {each.partition for each in partitions if each.topic == topic}
+                found = self._scan_twice(topic, wanted)
+                for mark in newest(found.marks).values():
+                    if mend and not mark.is_set:
+                        self._make_room(TopicPartition(topic, mark.partition), mark, found)
+                        found = self._scan_twice(topic, wanted)
                 again: list[_Intent] = []
                 for intent in found.intents:
                     undone = half_done(intent.place, intent.first, intent.files, found.finished)
@@ -93,12 +158,15 @@ class ObjectStore:
                         for key in undone:
                             del found.finished[key]
                 if mend:
+                    for place in partitions:
+                        if place.topic == topic:
+                            self._generations[place] = generation_of(place.partition, found.marks)
                     self._take_over([each for each in partitions if each.topic == topic], again, found.intents)
             begins: dict[TopicPartition, int] = {}
             for intent in again:  # also where the group has committed more
                 begins[intent.place] = min(intent.first, begins.get(intent.place, intent.first))
             ends |= begins
-            for place, end in ends_by_partition(topic, list(found.finished.values())).items():
+            for place, end in positions(topic, list(found.finished.values()), found.marks).items():
                 ends[place] = max(end, begins.get(place, 0))
         return ends
 
@@ -133,11 +201,16 @@ class ObjectStore:
             before = found
 
     def _scan(self, topic: str, partitions: set[int]) -> _Found:
-        found = _Found({}, [])
+        found = _Found({}, [], [])
         for key in sorted(self._objects.keys(topic)):
             name = key.rpartition("/")[2]
-            file, intent = FileName.parse(name), _INTENT.fullmatch(name)
-            if key == f"{topic}/{INTENTS}/{name}":
+            file, intent, mark = FileName.parse(name), _INTENT.fullmatch(name), Mark.parse(name)
+            if key.startswith(f"{topic}/{REPLACED}/"):
+                continue
+            if key == f"{topic}/{MARKS}/{name}":
+                if mark is not None and mark.partition in partitions:
+                    found.marks.append(mark)
+            elif key == f"{topic}/{INTENTS}/{name}":
                 if intent is not None and int(intent[1]) in partitions:
                     place = TopicPartition(topic, int(intent[1]))
                     files = frozenset(f"{topic}/{each}" for each in json.loads(self._objects.get(key)))
@@ -161,6 +234,8 @@ class ObjectStore:
         first, last = min(each.first for each in files), max(each.last for each in files)
         kept = self._kept.get(place, [])
         with told(f"{self._where}/{place.topic}"):
+            marks = [Mark.parse(key.rpartition("/")[2]) for key in self._objects.keys(f"{place.topic}/{MARKS}")]
+            check_generation(place, self._generations.get(place, 0), [each for each in marks if each is not None])
             for key in sorted(frozenset().union(*(each.files for each in kept)) - named.keys()):
                 self._objects.delete(key)
             intents = [each.key for each in kept]
@@ -185,6 +260,17 @@ class ObjectStore:
                 )
         for key in intents:
             self._objects.delete(key)
+
+
+def _check(place: TopicPartition, offset: int | None, found: _Found) -> None:
+    for intent in found.intents:
+        undone = half_done(intent.place, intent.first, intent.files, found.finished)
+        if undone is not None and offset is not None and offset > intent.first:
+            raise ConnectError(
+                f"Files of {place.topic}-{place.partition} with the offsets {intent.first} to {intent.last} are half written: "
+                f"resume the connector, which ends them, or choose {intent.first} or less"
+            )
+    check_cut(place, offset, found.finished.values())
 
 
 def half_done(

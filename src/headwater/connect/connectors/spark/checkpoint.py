@@ -1,0 +1,84 @@
+"""Where a query goes on, changed in its checkpoint.
+
+Spark keeps a file for each batch in `offsets/`, with the offsets at which the batch ends, and one in `commits/` when it
+is done. An offset is set as a batch that is done and ends there: what runs next begins behind it, and its number is one
+that no batch had before. So the marks of batches in the target (`headwater_progress`, `_manifests`) hold for what is
+written next, and Spark refuses a query that is still at the batch before, because its own next number is taken.
+
+What a batch did that was begun and not ended is left as it is: its records come again if the offsets say so.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
+
+from headwater.base.ids import TopicPartition
+from headwater.connect.errors import ConnectError
+
+OffsetTree = Mapping[str, Mapping[str, int]]  # {"topic": {"0": 23}}, as the source writes it
+_VERSION: Final = "v1"
+_NOWHERE: Final = "-"  # Spark's word for a source that has not begun
+_NO_METADATA: Final = '{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}'
+_COMMITTED: Final = '{"nextBatchWatermarkMs":0}'
+
+
+class Files(Protocol):
+    def names_in(self, path: str) -> list[str]: ...
+
+    def read_text(self, path: str) -> str: ...
+
+    def write_text(self, path: str, text: str, aside: str) -> None: ...
+
+
+def set_offsets(files: Files, checkpoint: str, offsets: Mapping[TopicPartition, int | None]) -> None:
+    """None: that partition is as one that is new."""
+    _append(files, checkpoint.rstrip("/"), lambda tree: changed(tree, offsets))
+
+
+def reset_offsets(files: Files, checkpoint: str) -> None:
+    """The query begins anew, where its `startingOffsets` say."""
+    if _batches(files, f"{checkpoint.rstrip('/')}/offsets"):
+        _append(files, checkpoint.rstrip("/"), lambda _tree: None)
+
+
+def changed(tree: OffsetTree, offsets: Mapping[TopicPartition, int | None]) -> dict[str, dict[str, int]]:
+    made = {topic: dict(partitions) for topic, partitions in tree.items()}
+    for place, offset in offsets.items():
+        if offset is None:
+            made.get(place.topic, {}).pop(str(place.partition), None)
+        else:
+            made.setdefault(place.topic, {})[str(place.partition)] = offset
+    return {topic: made[topic] for topic in sorted(made) if made[topic]}
+
+
+def _append(files: Files, checkpoint: str, change: Any) -> None:
+    batches = _batches(files, f"{checkpoint}/offsets")
+    metadata, tree = _NO_METADATA, None
+    if batches:
+        metadata, tree = parsed(files.read_text(f"{checkpoint}/offsets/{batches[-1]}"), checkpoint)
+    number = batches[-1] + 1 if batches else 0
+    _put(files, f"{checkpoint}/offsets", number, entry(metadata, change(tree or {})))
+    _put(files, f"{checkpoint}/commits", number, f"{_VERSION}\n{_COMMITTED}")
+
+
+def _put(files: Files, directory: str, number: int, text: str) -> None:
+    files.write_text(f"{directory}/{number}", text, f"{directory}/.{number}.set.tmp")
+
+
+def _batches(files: Files, directory: str) -> list[int]:
+    return sorted(int(name) for name in files.names_in(directory) if name.isascii() and name.isdigit())
+
+
+def entry(metadata: str, tree: OffsetTree | None) -> str:
+    """An empty tree is none: the source has not begun."""
+    return f"{_VERSION}\n{metadata}\n{json.dumps(tree) if tree else _NOWHERE}"
+
+
+def parsed(text: str, checkpoint: str) -> tuple[str, OffsetTree | None]:
+    lines = text.split("\n")
+    if lines[0] != _VERSION or len(lines) != 3:
+        raise ConnectError(
+            f"The checkpoint in {checkpoint} is not that of a SparkSink, or of a Spark that is not known: remove it, and the connector "
+            "begins anew, or choose another checkpoint.location"
+        )
+    return lines[1], None if lines[2] == _NOWHERE else json.loads(lines[2])
