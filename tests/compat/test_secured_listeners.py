@@ -277,6 +277,33 @@ def test_users_by_apaches_kafka_configs_and_by_ours(secured: Secured, java: Java
     assert script([*own, "--describe"]) == 1  # who asks cannot log in any more
 
 
+@pytest.mark.parametrize(
+    ("listener", "said"),
+    [("SASL_SSL", "DelegationTokenDisabledException"), ("PLAINTEXT", "UnsupportedByAuthenticationException")],
+)
+def test_apaches_kafka_delegation_tokens_is_told_that_there_are_none(
+    secured: Secured, java: Java, tmp_path: Path, listener: str, said: str
+) -> None:
+    """Or, where nobody shows who he is, that this is no place to ask for them."""
+    login = tmp_path / "alice.properties"
+    login.write_text(
+        f"security.protocol={listener}\nssl.truststore.type=PEM\nssl.truststore.location={secured.authority}\n"
+        f'sasl.mechanism=SCRAM-SHA-512\nsasl.jaas.config={SCRAM} username="alice" password="{PASSWORD}";\n'
+    )
+    calls = {
+        "--create": ["--max-life-time-period", "-1"],
+        "--renew": ["--hmac", "c2VjcmV0", "--renew-time-period", "-1"],
+        "--expire": ["--hmac", "c2VjcmV0", "--expiry-time-period", "-1"],
+        "--describe": [],
+    }
+    found = {}
+    for call, arguments in calls.items():
+        address = ["--bootstrap-server", secured.addresses[listener], "--command-config", str(login)]
+        ran = java.tool("org.apache.kafka.tools.DelegationTokenCommand", *address, call, *arguments)
+        found[call] = said in ran.stdout + ran.stderr
+    assert found == dict.fromkeys(calls, True)
+
+
 def listing(settings: dict[str, Any]) -> Callable[[], object]:
     def ask() -> object:
         with Admin(settings) as admin:

@@ -66,6 +66,7 @@ def _principals() -> dict[str, list[Rule]]:
         ],
         "no-cluster": [*everything, Rule(C, Op.ALL, CLUSTER, LITERAL, DENY)],
         "no-write": [*everything, Rule(T, Op.WRITE, "*", LITERAL, DENY), Rule(X, Op.WRITE, "x", PREFIXED, DENY)],
+        "tokens-of-another": [Rule(ResourceType.USER, Op.CREATE_TOKENS, "User:consumer")],
         "writer-elsewhere": [Rule(T, Op.WRITE, "elsewhere")],
     }
     return found

@@ -20,6 +20,7 @@ from headwater.wire.messages import (
     consumer_group_describe,
     consumer_group_heartbeat,
     create_acls,
+    create_delegation_token,
     create_partitions,
     create_topics,
     delete_acls,
@@ -30,6 +31,7 @@ from headwater.wire.messages import (
     describe_client_quotas,
     describe_cluster,
     describe_configs,
+    describe_delegation_token,
     describe_groups,
     describe_log_dirs,
     describe_producers,
@@ -38,6 +40,7 @@ from headwater.wire.messages import (
     describe_user_scram_credentials,
     elect_leaders,
     end_txn,
+    expire_delegation_token,
     fetch,
     find_coordinator,
     heartbeat,
@@ -56,6 +59,7 @@ from headwater.wire.messages import (
     offset_fetch,
     offset_for_leader_epoch,
     produce,
+    renew_delegation_token,
     sync_group,
     txn_offset_commit,
     unregister_broker,
@@ -387,6 +391,25 @@ def _cluster_cases() -> Iterator[Case]:
     )
 
 
+def _token_cases() -> Iterator[Case]:
+    for owner in (None, "consumer"):
+        named = {"owner_principal_type": owner and "User", "owner_principal_name": owner}
+        asked = create_delegation_token.CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=-1, **named)
+        yield Case(f"create_delegation_token {owner}", 3, asked)
+    group = [create_delegation_token.CreatableRenewers(principal_type="Group", principal_name="g")]
+    by_group = create_delegation_token.CreateDelegationTokenRequest(renewers=group, max_lifetime_ms=-1)
+    yield Case("create_delegation_token renewed by a group", 2, by_group)
+    yield Case(
+        "renew_delegation_token", 2, renew_delegation_token.RenewDelegationTokenRequest(hmac=b"x", renew_period_ms=-1)
+    )
+    yield Case(
+        "expire_delegation_token",
+        2,
+        expire_delegation_token.ExpireDelegationTokenRequest(hmac=b"x", expiry_time_period_ms=-1),
+    )
+    yield Case("describe_delegation_token", 3, describe_delegation_token.DescribeDelegationTokenRequest(owners=None))
+
+
 def cases(topic_id: bytes) -> list[Case]:
     return [
         *_records_cases(topic_id),
@@ -395,6 +418,7 @@ def cases(topic_id: bytes) -> list[Case]:
         *_transaction_cases(),
         *_config_cases(),
         *_cluster_cases(),
+        *_token_cases(),
     ]
 
 

@@ -147,9 +147,10 @@ def _nowhere(*_event: object, **_details: object) -> None:
 class Caller:
     """Who sends a request, and what it may do."""
 
-    __slots__ = ("_authorizer", "_host", "_principal", "noted")
+    __slots__ = ("_authorizer", "_host", "_principal", "connection", "noted")
 
     def __init__(self, authorizer: Authorizer, connection: ConnectionContext) -> None:
+        self.connection = connection
         self._authorizer = authorizer
         self._principal = connection.principal
         self._host = connection.client_host

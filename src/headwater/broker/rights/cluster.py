@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from headwater.base.acls import CLUSTER_NAME, Operation, ResourceType
 from headwater.base.errors import ErrorCode, KafkaError
+from headwater.broker.delegation_tokens import NO_TIME, creation_refused, has_no_login, owner_of
 from headwater.broker.rights.authorizer import Caller
 from headwater.broker.rights.outcome import (
     CLUSTER_DENIED,
@@ -28,6 +29,7 @@ from headwater.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopicResult,
 )
 from headwater.wire.messages.create_acls import AclCreationResult, CreateAclsResponse
+from headwater.wire.messages.create_delegation_token import CreateDelegationTokenRequest
 from headwater.wire.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsResponse
 from headwater.wire.messages.describe_acls import DescribeAclsResponse
 from headwater.wire.messages.describe_client_quotas import DescribeClientQuotasResponse
@@ -135,6 +137,23 @@ def _dirs_not_altered(request: AlterReplicaLogDirsRequest, _version: int) -> Alt
 
 
 alter_replica_log_dirs = _needs(Operation.ALTER, _dirs_not_altered)
+
+
+def create_delegation_token(
+    broker: "Broker", caller: Caller, request: CreateDelegationTokenRequest, _version: int
+) -> Outcome:
+    """Everybody may have tokens of his own; those of another need CREATE_TOKENS on that user. Who has no login at all is
+    told so by the handler.
+    """
+    owner = owner_of(caller.connection, request)
+    if (
+        owner == caller.connection.principal
+        or has_no_login(broker, caller.connection)
+        or caller.may(Operation.CREATE_TOKENS, ResourceType.USER, owner)
+    ):
+        return None
+    code = int(ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
+    return Refused(creation_refused(caller.connection, request, code, NO_TIME))
 
 
 def _may_config(caller: Caller, operation: int, resource: Any) -> int:

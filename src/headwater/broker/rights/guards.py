@@ -57,6 +57,10 @@ GUARDS: Final[dict[str, Guard]] = {
     "alter_replica_log_dirs": cluster.alter_replica_log_dirs,
     "describe_log_dirs": cluster.describe_log_dirs,
     "create_partitions": topics.create_partitions,
+    "create_delegation_token": cluster.create_delegation_token,
+    "renew_delegation_token": open_to_all,  # the token itself would say who may
+    "expire_delegation_token": open_to_all,
+    "describe_delegation_token": open_to_all,  # each token would need its own right: there is none
     "delete_groups": groups.delete_groups,
     "elect_leaders": cluster.elect_leaders,
     "incremental_alter_configs": cluster.incremental_alter_configs,

@@ -13,12 +13,19 @@ from headwater.wire.headers import encode_request_header
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
-def ask(lab: Any, principal: str, request: Any, version: int | None = None, client_id: str = "tests") -> Any:
+def ask(
+    lab: Any,
+    principal: str,
+    request: Any,
+    version: int | None = None,
+    client_id: str = "tests",
+    listener: str = "PLAINTEXT",
+) -> Any:
     """The response; None where there is none."""
     api = APIS[request.KEY]
     version = api.serves[1] if version is None else version
     frame = encode_request_header(api.key, version, 7, client_id) + b"".join(request.encode(version))
-    connection = ConnectionContext("127.0.0.1", 5000, "PLAINTEXT", principal)
+    connection = ConnectionContext("127.0.0.1", 5000, listener, principal)
     result = begin(lab.broker, connection, memoryview(bytearray(frame))).result
     if isinstance(result, Deferred):
         lab.settle()

@@ -24,6 +24,7 @@ from headwater.wire.messages import (
     consumer_group_describe,
     consumer_group_heartbeat,
     create_acls,
+    create_delegation_token,
     create_partitions,
     create_topics,
     delete_acls,
@@ -34,6 +35,7 @@ from headwater.wire.messages import (
     describe_client_quotas,
     describe_cluster,
     describe_configs,
+    describe_delegation_token,
     describe_groups,
     describe_log_dirs,
     describe_producers,
@@ -42,6 +44,7 @@ from headwater.wire.messages import (
     describe_user_scram_credentials,
     elect_leaders,
     end_txn,
+    expire_delegation_token,
     fetch,
     find_coordinator,
     heartbeat,
@@ -60,6 +63,7 @@ from headwater.wire.messages import (
     offset_fetch,
     offset_for_leader_epoch,
     produce,
+    renew_delegation_token,
     sasl_authenticate,
     sasl_handshake,
     sync_group,
@@ -464,6 +468,24 @@ CASES = [
         ),
         [(Operation.ALTER, TOPIC, T_DENIED)],
     ),
+    Case(  # of one's own: those of others are in test_delegation_tokens.py
+        "create_delegation_token",
+        create_delegation_token.CreateDelegationTokenRequest(
+            owner_principal_type=None, owner_principal_name=None, renewers=[], max_lifetime_ms=-1
+        ),
+        [],
+    ),
+    Case(
+        "renew_delegation_token",
+        renew_delegation_token.RenewDelegationTokenRequest(hmac=b"", renew_period_ms=-1),
+        [],
+    ),
+    Case(
+        "expire_delegation_token",
+        expire_delegation_token.ExpireDelegationTokenRequest(hmac=b"", expiry_time_period_ms=-1),
+        [],
+    ),
+    Case("describe_delegation_token", describe_delegation_token.DescribeDelegationTokenRequest(owners=None), []),
     Case("delete_groups", delete_groups.DeleteGroupsRequest(groups_names=["g"]), [(Operation.DELETE, GROUP, G_DENIED)]),
     Case(
         "elect_leaders",
