@@ -88,7 +88,7 @@ class Link:
             rest_ms = round((until - kernel.clock()) * 1000)
             await link._negotiate(max(1, min(rest_ms, request_timeout_ms)))
             if credentials is not None:
-                login = kernel.spawn(link._log_in(credentials), f"login {address}")
+                login = kernel.spawn(link._log_in(credentials, dialer), f"login {address}")
                 await kernel.within(max(0.001, until - kernel.clock()), login)
         except TimedOut:
             link.close()
@@ -202,12 +202,13 @@ class Link:
         self.versions = {key.api_key: VersionRange(key.min_version, key.max_version) for key in response.api_keys}
         self.features = {feature.name: feature.max_version_level for feature in response.finalized_features}
 
-    async def _log_in(self, credentials: "Credentials") -> None:
+    async def _log_in(self, credentials: "Credentials", dialer: Dialer) -> None:
         """A login that holds for a time only is not repeated here (KIP-368 would stop all other requests for it): the
         link is given up in time, when nothing is under way, and the next request opens another.
         """
-        from headwater.client.reactor.login import log_in  # not for those who need none
+        from headwater.client.reactor.login import has_token, log_in  # not for those who need none
 
+        await has_token(self.address, credentials, self._kernel, dialer.post)
         lifetime_ms = await log_in(self.address, credentials, self.call)
         if lifetime_ms:
             self._retirement = self._kernel.at(self._kernel.clock() + lifetime_ms * _RETIRED_AT / 1000, self._retire)

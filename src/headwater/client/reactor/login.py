@@ -1,5 +1,5 @@
-"""The login of a link, by SASL: SaslHandshake, then as many SaslAuthenticate as the mechanism needs. No state of its
-own.
+"""The login of a link, by SASL: a token where one is needed, SaslHandshake, then as many SaslAuthenticate as the
+mechanism needs. No state of its own.
 """
 
 from collections.abc import Awaitable, Callable
@@ -9,10 +9,32 @@ from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.security.login_errors import LoginFailed
 from headwater.base.security.sasl_client import Credentials
 from headwater.client.addresses import Address
+from headwater.client.errors import ConnectionFailed
+from headwater.client.reactor.kernel import Kernel
 from headwater.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from headwater.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 Call = Callable[[Any, Any], Awaitable[Any]]
+
+
+async def has_token(
+    address: Address, credentials: Credentials, kernel: Kernel, post: Callable[[Callable[[], None]], None]
+) -> None:
+    """Returns when the credentials can be shown: tokens may have to be fetched first. Raises KafkaError, of the code that
+    nobody tries again where the endpoint of tokens has refused.
+    """
+    if credentials.token is None:
+        return
+    from headwater.client.reactor.token_source import TokenSource  # not for those who have passwords
+    from headwater.client.token_requests import TokenNotFetched
+
+    if isinstance(credentials.token, TokenSource):
+        try:
+            await credentials.token.renew(kernel, post)
+        except LoginFailed as problem:
+            raise _failed(address, str(problem)) from None
+        except TokenNotFetched as problem:
+            raise ConnectionFailed(address, str(problem)) from None
 
 
 async def log_in(address: Address, credentials: Credentials, call: Call) -> int:

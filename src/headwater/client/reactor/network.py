@@ -57,6 +57,8 @@ class Dialer(Protocol):
     """Makes connections: sockets here, a simulated network in tests."""
 
     def dial(self, address: Address, owner: StreamOwner, frame_bytes_max: int) -> Stream: ...
+    def post(self, action: Callable[[], None], /) -> None:
+        """Has the owner of the kernel do something, from any thread."""
 
 
 class Network:

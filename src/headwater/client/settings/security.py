@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.config.definition import ConfigType
-from headwater.base.config.validators import OneOf
+from headwater.base.config.validators import AtLeast, Between, OneOf
 from headwater.base.errors import UserError
 from headwater.client.settings.reading import Settings, row, table_of
 
@@ -26,7 +26,22 @@ SECURITY: Final = table_of(
     row("sasl.jaas.config", SECRET, None, "The user and the password, as Java writes them: ...LoginModule required username=\"...\" password=\"...\";"),
     row("sasl.username", TEXT, None, "The user, where sasl.jaas.config is not set."),
     row("sasl.password", SECRET, None, "The password, where sasl.jaas.config is not set."),
-    row("sasl.oauthbearer.token.endpoint.url", TEXT, None, "Where the token of OAUTHBEARER is: file:///path, read for each login."),
+    row("sasl.oauthbearer.token.endpoint.url", TEXT, None, "Where the token of OAUTHBEARER comes from: file:///path, read for each login, or an https:// address that is asked for it (client credentials)."),
+    row("sasl.oauthbearer.client.credentials.client.id", TEXT, None, "Who asks the endpoint for a token; or clientId in sasl.jaas.config."),
+    row("sasl.oauthbearer.client.credentials.client.secret", SECRET, None, "The secret of the one who asks; or clientSecret in sasl.jaas.config."),
+    row("sasl.oauthbearer.scope", TEXT, None, "The scope that is asked for; or scope in sasl.jaas.config."),
+    row("sasl.oauthbearer.header.urlencode", ConfigType.BOOLEAN, False, "Whether the id and the secret are URL-encoded in the request's header, as RFC 6749 wants it and few endpoints do."),
+    row("sasl.oauthbearer.method", TEXT, "default", "librdkafka's: oidc says that the token comes from an endpoint.", OneOf("default", "oidc")),
+    row("https.ca.location", TEXT, None, "The certificates that are trusted at an https:// endpoint of tokens, as PEM; or ssl.truststore.* in sasl.jaas.config. Without any, those of the system."),
+    row("sasl.login.connect.timeout.ms", ConfigType.INT, 10_000, "How long a connection to the endpoint of tokens may take.", AtLeast(1)),
+    row("sasl.login.read.timeout.ms", ConfigType.INT, 10_000, "How long the whole answer of the endpoint may take.", AtLeast(1)),
+    row("sasl.login.retry.backoff.ms", ConfigType.LONG, 100, "The first pause before an endpoint that failed is asked again.", AtLeast(0)),
+    row("sasl.login.retry.backoff.max.ms", ConfigType.LONG, 10_000, "The longest pause: each is twice the one before, up to this.", AtLeast(0)),
+    row("sasl.login.refresh.window.factor", ConfigType.DOUBLE, 0.8, "After which part of its life a token is fetched anew.", Between(0, 1.0)),
+    row("sasl.login.refresh.window.jitter", ConfigType.DOUBLE, 0.05, "By how much of its life that may come later, by chance.", Between(0, 0.25)),
+    row("sasl.login.refresh.min.period.seconds", ConfigType.INT, 60, "A token is kept for so long, if its life allows.", Between(0, 900)),
+    row("sasl.login.refresh.buffer.seconds", ConfigType.INT, 300, "A token is fetched anew so long before its end, if its life allows.", Between(0, 3600)),
+    row("sasl.login.callback.handler.class", TEXT, None, "Java's handler of tokens, which configs name for an endpoint, is understood; other classes of Java are refused."),
     row("ssl.truststore.location", TEXT, None, "The certificates that are trusted: PEM, PKCS#12 or JKS. Without any, those of the system."),
     row("ssl.truststore.password", SECRET, None, "The password of the trust store."),
     row("ssl.truststore.certificates", SECRET, None, "The certificates that are trusted, as PEM."),
@@ -46,6 +61,8 @@ SECURITY: Final = table_of(
 # fmt: on
 
 OLD_SECURITY_NAMES: Final = {
+    "sasl.oauthbearer.client.id": "sasl.oauthbearer.client.credentials.client.id",
+    "sasl.oauthbearer.client.secret": "sasl.oauthbearer.client.credentials.client.secret",
     "sasl.mechanisms": "sasl.mechanism",
     "ssl.ca.location": "ssl.truststore.location",
     "ssl.ca.pem": "ssl.truststore.certificates",
@@ -60,8 +77,14 @@ def credentials_of(settings: Settings) -> "Credentials | None":
         return None
     from headwater.base.security.sasl_client import check_mechanism, credentials_from
 
+    mechanism = check_mechanism(settings.text("sasl.mechanism").upper(), "sasl.mechanism")
+    if mechanism == "OAUTHBEARER":
+        from headwater.client.settings.tokens import fetched_token, is_fetched
+
+        if is_fetched(settings):
+            return fetched_token(settings)
     return credentials_from(
-        check_mechanism(settings.text("sasl.mechanism").upper(), "sasl.mechanism"),
+        mechanism,
         jaas=settings["sasl.jaas.config"],
         user=settings["sasl.username"],
         password=settings["sasl.password"],

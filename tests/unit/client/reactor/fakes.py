@@ -113,6 +113,9 @@ class FakeWorld:
     def wake(self) -> None:
         """Nobody sleeps here."""
 
+    def post(self, action: Callable[[], None], /) -> None:
+        self.later(action)
+
     # The dialer
 
     def dial(self, address: Address, owner: StreamOwner, frame_bytes_max: int) -> "FakeStream":

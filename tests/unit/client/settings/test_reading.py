@@ -1,10 +1,13 @@
 """Settings as people give them."""
 
+from typing import Any
+
 import pytest
 
 from headwater.base.config.definition import ConfigType
 from headwater.base.config.validators import AtLeast
 from headwater.base.errors import UserError
+from headwater.client.reactor.token_source import TokenSource
 from headwater.client.settings.common import COMMON, OLD_NAMES, session_settings
 from headwater.client.settings.reading import read_settings, row, table_of
 
@@ -107,3 +110,47 @@ def test_a_pasted_jaas_config_and_librdkafkas_names_say_the_same() -> None:
     assert made[0].credentials is not None
     assert made[0].credentials.password == "hunter2"
     assert "hunter2" not in repr(made[0])
+
+
+TOKENS = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.oauthbearer.token.endpoint.url": "https://login.example/token",
+}
+BEARER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "client id and its secret"),
+        ({"sasl.oauthbearer.client.credentials.client.id": "a"}, "client id and its secret"),
+        ({"sasl.jaas.config": f'{BEARER} clientId="a";'}, "client id and its secret"),
+        ({"sasl.jaas.config": 'a.PlainLoginModule required username="a" password="hunter2";'}, "does not fit"),
+        ({"sasl.jaas.config": f'{BEARER} clientId="a" clientSecret="hunter2" extension_x="y";'}, "extension_x"),
+        ({"sasl.oauthbearer.token.endpoint.url": "ftp://login.example"}, "no address of a token endpoint"),
+        ({"sasl.oauthbearer.token.endpoint.url": "https://a:hunter2@login.example"}, "a login in it"),
+        ({"sasl.oauthbearer.token.endpoint.url": None, "sasl.oauthbearer.method": "oidc"}, "no address"),
+        ({"sasl.login.callback.handler.class": "com.example.Handler"}, "classes of Java do not run"),
+        ({"sasl.oauthbearer.client.id": "a", "sasl.oauthbearer.client.secret": "hunter2", "https.ca.location": "/no"}, "/no"),
+    ],
+)  # fmt: skip
+def test_token_endpoints_that_cannot_work_are_said_before_anything_is_connected(given: Any, said: str) -> None:
+    with pytest.raises(UserError, match=said) as told:
+        session_settings(read_settings(TABLE, {**TOKENS, **given}, {}, old_names=OLD_NAMES), 1)
+    assert "hunter2" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"sasl.jaas.config": f'{BEARER} clientId="a" clientSecret="hunter2" scope="s";'},
+        {"sasl.oauthbearer.client.credentials.client.id": "a", "sasl.oauthbearer.client.credentials.client.secret": "hunter2"},
+        {"sasl.oauthbearer.method": "oidc", "sasl.oauthbearer.client.id": "a", "sasl.oauthbearer.client.secret": "hunter2"},
+    ],
+)  # fmt: skip
+def test_a_token_endpoint_by_javas_names_and_librdkafkas(given: dict[str, str]) -> None:
+    made = session_settings(read_settings(TABLE, {**TOKENS, **given}, {}, old_names=OLD_NAMES), 1)
+    assert made.credentials is not None
+    assert isinstance(made.credentials.token, TokenSource)
+    assert "hunter2" not in repr(made)
