@@ -1,12 +1,15 @@
 """`headwater up --brokers 3 --secure`: librdkafka produces over SASL_SSL to all three, and who has no login is refused
-by each.
+by each. The cluster and its first user are made by the ten commands of docs/SECURITY.md.
 """
 
 import contextlib
 import json
+import os
 import socket
 import ssl
 import struct
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,10 +29,35 @@ METADATA_ANSWERED = b"7777"  # the correlation id, with which an answer begins
 METADATA_REQUEST = struct.pack(">ihh4shi", 14, 3, 0, METADATA_ANSWERED, -1, 0)
 
 
+def _ten_commands() -> list[str]:
+    page = (Path(__file__).parents[2] / "docs" / "SECURITY.md").read_text()
+    shown = page.partition("## A secured cluster in ten commands")[2].partition("\n## ")[0].splitlines()
+    return [line.removeprefix("$ ") for line in shown if line.startswith("$ ")]
+
+
+def _typed(cluster: LocalCluster, command: str) -> str:
+    """A command of the page, by a shell, on free ports and in a directory of the test's own; what it says."""
+    here = command.replace("localhost:9092", f"localhost:{cluster.port}")
+    here = here.replace("~/.local/share/headwater", str(cluster.data_dir))
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    ran = subprocess.run(
+        ["bash", "-ec", here],
+        env=cluster.environment | {"PATH": path},
+        cwd=cluster.data_dir.parent,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert ran.returncode == 0, (command, ran.stdout, ran.stderr)
+    return ran.stdout
+
+
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     cluster = LocalCluster(tmp_path_factory.mktemp("cluster"))
-    said = cluster.up("--secure")
+    said = _typed(cluster, f"{_ten_commands()[0]} --port {cluster.port}")
     try:
         assert "Headwater is up: 3 brokers" in said
         assert str(cluster.data_dir / "secure" / "librdkafka.properties") in said
@@ -61,6 +89,20 @@ def _told_until_closed(connection: socket.socket) -> bytes:
         while chunk := connection.recv(65536):
             told += chunk
     return told
+
+
+def test_from_nothing_to_a_secured_cluster_in_ten_commands(cluster: LocalCluster) -> None:
+    _, *others = commands = _ten_commands()
+    assert len(commands) == 10
+    *_, consumed, _ = [_typed(cluster, command) for command in others]
+    assert consumed == "hello\n"
+    password = (cluster.data_dir.parent / "alice.password").read_text().strip()
+    alice = {"sasl_username": "alice", "sasl_password": password}
+    assert set(AdminClient(_settings(cluster, **alice)).list_topics(timeout=PATIENCE_S).topics) == {"payments"}
+    denied = cluster.headwater("topic", "create", "another", "--profile", "alice", code=None)
+    assert denied.returncode == 1
+    assert "AUTHORIZATION_FAILED" in denied.stdout + denied.stderr
+    assert "_AUTHENTICATION" in _refusal(_settings(cluster, sasl_username="alice", sasl_password="wrong"))
 
 
 def test_librdkafka_produces_to_all_three_and_replicas_are_in_sync(cluster: LocalCluster) -> None:
