@@ -284,6 +284,40 @@ def cut_and_heal(broker: BrokerProcess, link: Link, topic: str) -> None:
                 check(load, registry)
 
 
+@pytest.mark.soak(only=True)
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("is_cut", "code"), [(True, 50001), (False, 50003)], ids=["cut", "stopped"])
+def test_a_write_that_a_silent_leader_has_is_answered_when_another_leads(
+    tmp_path: Path, is_cut: bool, code: int
+) -> None:
+    """Asked for at a leader that is cut off from its brokers, or forwarded to one that is stopped. Whoever asks again is
+    given one id, whatever became of the first attempt.
+    """
+    with broker_with_a_far_listener(tmp_path) as (broker, link):
+        shared = settings("silent")
+        with Registry(link.address, **shared) as far, Registry(broker.bootstrap, **shared) as near:
+            assert near.register("known", schema(1))["id"] == 1  # forwarded
+            if is_cut:
+                link.cut()
+            else:
+                far.signal(signal.SIGSTOP)
+            try:
+                # Long before kafkastore.timeout.ms and leader.read.timeout.ms: the session, the election, a moment.
+                with contextlib.closing((far if is_cut else near).connect()) as connection:
+                    connection.timeout = 45
+                    status, answer = ask(connection, "POST", "/subjects/s/versions", {"schema": schema(2)})
+                assert (status, answer["error_code"]) == (500, code)
+                until(lambda: _leads(near), "nobody leads", 120)
+                assert near.register("s", schema(2))["id"] == 2
+            finally:
+                link.heal()
+                far.signal(signal.SIGCONT)
+            until(lambda: far.call("GET", "/schemas/ids/2")[0] == 200, "it has not come", 120)
+            assert far.register("s", schema(2))["id"] == 2
+            assert far.register("t", schema(3))["id"] == 3
+            assert far.call("GET", "/subjects/s/versions") == (200, [1])
+
+
 def test_a_follower_that_is_cut_off_from_the_brokers_alone_says_that_it_has_not_read_the_write(tmp_path: Path) -> None:
     with broker_with_a_far_listener(tmp_path) as (broker, link):
         shared = {**settings("cut-follower"), "schema_registry_group_session_timeout_ms": 60_000}

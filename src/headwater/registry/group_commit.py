@@ -53,7 +53,8 @@ class Host(Protocol):
 
     async def run(self, steps: Steps[Decision], *, in_place_only: bool = False) -> Decision: ...
 
-    async def lose(self) -> None: ...
+    async def lose(self) -> None:
+        """A write found out that another leads, or may lead. Called within the turn of that write."""
 
 
 @dataclass(slots=True)
@@ -109,21 +110,20 @@ class GroupCommit:
         while self._queue:
             group: list[_Waiting] = []
             problem: Exception | None = None
+            offset: int | None = None
             try:
                 async with self.turn:
-                    await self._decide(group)
-                    offset = await self._commit(group)
-            except (NotLeading, WriteFailed) as lost:
-                problem = lost
-            except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must hear of it
-                problem = error
+                    try:
+                        await self._decide(group)
+                        offset = await self._commit(group)
+                    except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must hear of it
+                        problem = error
+                    if isinstance(problem, NotLeading | WriteFailed):
+                        await self._host.lose()
             except asyncio.CancelledError:
                 for each in group:
                     each.answer.cancel()
                 raise
-            try:
-                if isinstance(problem, NotLeading | WriteFailed):
-                    await self._host.lose()
             finally:  # whatever becomes of the election, those who wait must hear of their writes
                 for each in group:
                     if problem is not None:

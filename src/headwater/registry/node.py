@@ -9,7 +9,7 @@ forwarded a write answers once it has read that write itself, so that whoever as
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
@@ -21,9 +21,9 @@ from headwater.registry.decisions.schema_parser import SchemaParser
 from headwater.registry.decisions.steps import Steps
 from headwater.registry.election import Elector, Identity
 from headwater.registry.group_commit import Decide, GroupCommit, TakesLong
-from headwater.registry.schema_log import NotLeading, SchemaLog, WriteFailed
+from headwater.registry.schema_log import NotLeading, SchemaLog, WriteFailed, WriteTimedOut
 from headwater.registry.state import State
-from headwater.web.client import HttpClient, HttpClientError
+from headwater.web.client import Answer, HttpClient, HttpClientError
 from headwater.web.door_security import forwarding_tls
 from headwater.web.messages import Headers, HttpError, Request, Response
 from headwater.web.parser import origin_form
@@ -43,6 +43,7 @@ _PASSED_BACK: Final = {
     "retry-after": "Retry-After",
 }
 _AGAIN_S: Final = 0.3
+_LAST_ANSWER_S: Final = 2.0  # that a leader has for what it was asked before another was elected
 _DOES_NOT_LEAD: Final = 50004
 
 
@@ -173,6 +174,8 @@ class RegistryNode:
                     answer, offset = await self._commits.write(decide)
                 except NotLeading:
                     continue
+                except WriteTimedOut as problem:
+                    raise errors.timed_out(f"Writing to the topic of schemas timed out: {problem}") from None
                 except WriteFailed as problem:
                     raise errors.store_failed(f"Error while writing to the topic of schemas: {problem}") from None
                 # Who forwarded it reads as far before it answers, also where nothing is written: what was decided on
@@ -215,14 +218,17 @@ class RegistryNode:
         headers = _named(request.headers, {name: name for name in _PASSED_ON})
         timeout_s = self.config.number("leader.read.timeout.ms") / 1000
         try:
-            answer = await self._client.request(
-                request.method,
-                leader.url + origin_form(request.target),
-                headers={**headers, FORWARD_HEADER: "true"},
-                body=request.body,
-                timeout_s=timeout_s,
-                connect_timeout_s=self.config.number("leader.connect.timeout.ms") / 1000,
-                unless=self._leader_replaced,
+            answer = await self._unless_another_leads(
+                leader,
+                self._client.request(
+                    request.method,
+                    leader.url + origin_form(request.target),
+                    headers={**headers, FORWARD_HEADER: "true"},
+                    body=request.body,
+                    timeout_s=timeout_s,
+                    connect_timeout_s=self.config.number("leader.connect.timeout.ms") / 1000,
+                    unless=self._leader_replaced,
+                ),
             )
         except HttpClientError as problem:
             if not problem.was_sent:
@@ -237,6 +243,28 @@ class RegistryNode:
             except TimeoutError:
                 raise errors.timed_out("The write was done, and has not reached this registry yet") from None
         return Response(answer.status, answer.body, _named(answer.headers, _PASSED_BACK))
+
+    async def _unless_another_leads(self, leader: Identity, asking: Coroutine[Any, Any, Answer]) -> Answer:
+        """The leader's answer. Once another leads, it has a moment left: one that lives says at once that it was
+        replaced, and one that is cut off or stopped says nothing for as long as it may.
+        """
+        answering = asyncio.create_task(asking)
+        replaced = asyncio.create_task(self._another_leads(leader))
+        try:
+            await asyncio.wait({answering, replaced}, return_when=asyncio.FIRST_COMPLETED)
+            if not answering.done():
+                await asyncio.wait({answering}, timeout=_LAST_ANSWER_S)
+            if not answering.done():
+                raise HttpClientError(f"{leader.url} does not answer, and another registry leads by now")
+            return answering.result()
+        finally:
+            answering.cancel()
+            replaced.cancel()
+
+    async def _another_leads(self, leader: Identity) -> None:
+        while self.leader is None or self.leader.url == leader.url:
+            self._leader_changed.clear()
+            await self._leader_changed.wait()
 
     # Leading
 
@@ -259,20 +287,23 @@ class RegistryNode:
             return
         self._set_leader(leader, leads=False)
         if self._log.is_writer:
-            async with self._commits.turn:
-                await self._log.resign()
+            # A write under way has a moment to end: brokers that can be reached say at once what became of it.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_LAST_ANSWER_S), self._commits.turn:
+                    pass
+            await self._log.resign()
 
     async def _lead(self, identity: Identity) -> None:
         async with self._commits.turn:
             await self._log.lead()
-        self._set_leader(identity, leads=True)
+            self._set_leader(identity, leads=True)
         logger.info("event=leading url=%s offset=%d", identity.url, self._log.applied_offset)
 
     async def lose(self) -> None:
-        """A write found out: whether this one is still to lead is asked of the group."""
-        self._set_leader(None, leads=False)
-        async with self._commits.turn:
-            await self._log.resign()
+        """A write found out, and has the turn: whether this one is still to lead is asked of the group."""
+        if self.is_leading:
+            self._set_leader(None, leads=False)
+        await self._log.resign()
         if self._elector is not None:
             self._elector.check_soon()
 

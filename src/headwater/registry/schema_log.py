@@ -24,7 +24,9 @@ logger = logging.getLogger("headwater.registry")
 _POLL_RECORDS_MAX: Final = 5000
 _KNOWN_AGAIN_S: Final = 0.1
 _REACHED_AGAIN_S: Final = 0.5
+_REQUEST_MS: Final = 30_000
 _LINGER_MS: Final = 1000  # a transaction is flushed when all of its records are there
+_RESIGNED: Final = "another registry may lead by now, and no broker has said whether it was written"
 _FENCED: Final = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
 
 
@@ -34,6 +36,16 @@ class NotLeading(Exception):
 
 class WriteFailed(Exception):
     """It is not known whether the records were written. Who goes on must begin as a new leader does."""
+
+
+class WriteTimedOut(WriteFailed):
+    """The brokers have not answered in time."""
+
+
+def _ended(writing: "asyncio.Task[int]") -> None:
+    """Whoever waited for it has been told already."""
+    if not writing.cancelled():
+        writing.exception()
 
 
 def check_topic(name: str, partitions: int, cleanup_policy: str) -> None:
@@ -52,6 +64,22 @@ def check_topic(name: str, partitions: int, cleanup_policy: str) -> None:
         )
 
 
+def writer_settings(config: RegistryConfig) -> dict[str, Any]:
+    """Of the leader's producer. Whatever `kafkastore.timeout.ms` is, one attempt fits into it."""
+    timeout_ms = config.number("kafkastore.timeout.ms")
+    linger_ms = min(_LINGER_MS, timeout_ms // 2)
+    return {
+        **config.client(),
+        "transactional.id": config.text("schema.registry.group.id"),
+        "acks": "all",
+        "linger.ms": linger_ms,
+        "max.block.ms": timeout_ms,
+        "delivery.timeout.ms": timeout_ms,
+        "request.timeout.ms": min(_REQUEST_MS, timeout_ms - linger_ms),
+        "max.request.size": config.number("request.bytes.max") + 65536,
+    }
+
+
 class SchemaLog:
     def __init__(self, config: RegistryConfig) -> None:
         self.state = State()
@@ -65,6 +93,7 @@ class SchemaLog:
         self._client = config.client()
         self._consumer: AsyncConsumer | None = None
         self._producer: AsyncProducer | None = None
+        self._resigned: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # one for each `lead`
         self._reading: asyncio.Task[None] | None = None
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._failed: asyncio.Future[UserError] = asyncio.get_running_loop().create_future()
@@ -199,7 +228,7 @@ class SchemaLog:
                 if not future.done():
                     future.set_result(None)
 
-    async def wait_for(self, offset: int, timeout_s: float) -> None:
+    async def wait_for(self, offset: int, timeout_s: float | None) -> None:
         """Until the record at `offset` is in the state. Raises TimeoutError."""
         if offset < self._read_below:
             return
@@ -220,22 +249,10 @@ class SchemaLog:
     async def lead(self) -> None:
         """From now on no earlier leader can write; everything that one has written is in the state when this returns."""
         await self.resign()
-        timeout_ms = self._config.number("kafkastore.timeout.ms")
-        producer = AsyncProducer(
-            {
-                **self._client,
-                "transactional.id": self._config.text("schema.registry.group.id"),
-                "acks": "all",
-                "linger.ms": _LINGER_MS,
-                "max.block.ms": timeout_ms,
-                "delivery.timeout.ms": timeout_ms,
-                "request.timeout.ms": min(30_000, timeout_ms),
-                "max.request.size": self._config.number("request.bytes.max") + 65536,
-            }
-        )
+        producer = AsyncProducer(writer_settings(self._config))
         try:
             await producer.init_transactions()
-            self._producer = producer
+            self._producer, self._resigned = producer, asyncio.get_running_loop().create_future()
             await self.write([noop(self.state.max_ids)])
         except BaseException:
             self._producer = None
@@ -250,18 +267,33 @@ class SchemaLog:
         producer = self._producer
         if producer is None:
             raise NotLeading
+        writing = asyncio.create_task(self._write_and_read(producer, records))
         timeout_s = self._config.number("kafkastore.timeout.ms") / 1000
         try:
-            offset = await asyncio.wait_for(self._transaction(producer, records), timeout_s)
-            await self.wait_for(offset, timeout_s)
+            await asyncio.wait({writing, self._resigned}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            if writing.done():
+                return writing.result()
+            if self._resigned.done():
+                raise WriteFailed(_RESIGNED)
+            raise WriteTimedOut(f"no answer within {timeout_s:g} s")
         except KafkaError as problem:
             if isinstance(problem, ProducerFenced) or problem.code in _FENCED:
                 raise NotLeading from problem
             if problem.code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
                 raise
-            raise WriteFailed(str(problem)) from problem
-        except (TimeoutError, UserError) as problem:
-            raise WriteFailed(str(problem) or f"no answer within {timeout_s:g} s") from problem
+            raise WriteFailed(_RESIGNED if self._resigned.done() else str(problem)) from problem
+        except TimeoutError as problem:  # the producer's own
+            raise WriteTimedOut(str(problem) or "no answer in time") from problem
+        except UserError as problem:
+            raise WriteFailed(_RESIGNED if self._resigned.done() else str(problem)) from problem
+        finally:
+            # Not waited for: it aborts the transaction, for which it has as long again. `resign` ends that.
+            writing.cancel()
+            writing.add_done_callback(_ended)
+
+    async def _write_and_read(self, producer: AsyncProducer, records: list[Record]) -> int:
+        offset = await self._transaction(producer, records)
+        await self.wait_for(offset, None)
         return offset
 
     async def _transaction(self, producer: AsyncProducer, records: list[Record]) -> int:
@@ -281,8 +313,10 @@ class SchemaLog:
         return self._producer is not None
 
     async def resign(self) -> None:
-        """Writes nothing any more, until `lead`."""
+        """Writes nothing any more, until `lead`. Who waits for a write hears that nobody knows of it."""
         producer, self._producer = self._producer, None
+        if not self._resigned.done():
+            self._resigned.set_result(None)
         if producer is not None:
             try:
                 await producer.close(0)

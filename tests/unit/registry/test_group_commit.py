@@ -237,3 +237,23 @@ def test_those_who_wait_hear_of_their_writes_though_giving_up_the_lead_fails() -
         return found
 
     assert [type(each) for each in played(script)] == [WriteFailed, WriteFailed]
+
+
+@pytest.mark.parametrize("problem", [WriteFailed("nobody knows"), NotLeading()])
+def test_the_lead_is_given_up_before_anybody_can_take_it_again(problem: Exception) -> None:
+    """Else the end of a lost lead could come behind the beginning of the next one, and end that."""
+
+    async def script(node: Node) -> list[bool]:
+        held: list[bool] = []
+
+        async def lose() -> None:
+            held.append(node.commits.turn.locked())
+
+        node.lose = lose  # type: ignore[method-assign]
+        node.log.problems = [problem]
+        node.log.go.set()
+        with pytest.raises(type(problem)):
+            await node.commits.write(registration("a", fixed(1)))
+        return held
+
+    assert played(script) == [True]

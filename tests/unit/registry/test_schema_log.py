@@ -15,7 +15,8 @@ from headwater.client.errors import BootstrapFailed, ConnectionFailed
 from headwater.registry import schema_log
 from headwater.registry.config import RegistryConfig
 from headwater.registry.records import Key, Record
-from headwater.registry.schema_log import SchemaLog
+from headwater.registry.schema_log import SchemaLog, WriteFailed, WriteTimedOut, writer_settings
+from unit.registry.silent_producer import SilentProducer
 
 REFUSED = BootstrapFailed([ConnectionFailed(Address("host", 1), "nothing listens there", refused=True)])
 
@@ -58,6 +59,14 @@ class Cluster:
         if not self.is_there:
             return {each: KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for each in resources}
         return {each: [SimpleNamespace(name="cleanup.policy", value=self.policy)] for each in resources}
+
+
+class Delivered:
+    def __await__(self) -> Generator[Any, None, None]:
+        yield from ()
+
+    def result(self, _timeout_s: float) -> Any:
+        return SimpleNamespace(offset=7)
 
 
 def make_topic(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,13 +183,6 @@ def test_what_compaction_has_taken_before_a_registry_started_is_not_waited_for()
 def test_all_records_of_a_transaction_go_out_together() -> None:
     """One by one, each would be a request of its own: that is most of what a schema costs."""
 
-    class Delivered:
-        def __await__(self) -> Generator[Any, None, None]:
-            yield from ()
-
-        def result(self, _timeout_s: float) -> Any:
-            return SimpleNamespace(offset=7)
-
     class Producer:
         def __init__(self) -> None:
             self.done: list[str] = []
@@ -223,3 +225,70 @@ def test_a_topic_that_cannot_be_described_is_told_with_the_reason(
     monkeypatch.setattr(schema_log, "AsyncAdmin", Closed("compact"))
     with pytest.raises(UserError, match=code.name):
         asyncio.run(start())
+
+
+@pytest.mark.parametrize("is_told_of_the_end", [True, False])
+def test_who_waits_for_a_write_hears_at_once_when_the_registry_resigns(is_told_of_the_end: bool) -> None:
+    """The transaction is aborted, too, which brokers that cannot be reached do not answer either."""
+
+    async def write() -> None:
+        log = SchemaLog(RegistryConfig.of({})[0])
+        producer = SilentProducer(is_told_of_the_end=is_told_of_the_end)
+        log._producer = cast("AsyncProducer", producer)
+        writing = asyncio.create_task(log.write([Record(Key("CONFIG", "s"), None)]))
+        await producer.begun.wait()
+        await log.resign()
+        assert producer.closed.is_set()
+        await writing
+
+    with pytest.raises(WriteFailed, match="another registry may lead"):
+        asyncio.run(write())
+
+
+def test_a_write_has_its_time_and_not_as_much_again_for_its_end() -> None:
+    async def write() -> SilentProducer:
+        log = SchemaLog(RegistryConfig.of({"kafkastore.timeout.ms": "10"})[0])
+        producer = SilentProducer()
+        log._producer = cast("AsyncProducer", producer)
+        with pytest.raises(WriteTimedOut, match=r"within 0\.01 s"):
+            await log.write([Record(Key("CONFIG", "s"), None)])
+        await asyncio.sleep(0)
+        assert producer.aborts == 1
+        await log.resign()
+        return producer
+
+    assert asyncio.run(write()).closed.is_set()
+
+
+def test_a_write_that_is_committed_and_cannot_be_read_ends_with_the_lead() -> None:
+    """The broker has it, and this registry has not read it: whoever asks it next would not see it."""
+
+    class Done(SilentProducer):
+        async def flush(self) -> None:
+            self.begun.set()
+
+        async def send(self, _topic: str, _value: bytes | None, *, key: bytes, partition: int) -> Any:
+            return Delivered()
+
+    async def write() -> None:
+        log = SchemaLog(RegistryConfig.of({})[0])
+        producer = Done()
+        log._producer = cast("AsyncProducer", producer)
+        writing = asyncio.create_task(log.write([Record(Key("CONFIG", "s"), None)]))
+        await producer.begun.wait()
+        await log.resign()
+        await writing
+
+    with pytest.raises(WriteFailed, match="another registry may lead"):
+        asyncio.run(write())
+
+
+@pytest.mark.parametrize("timeout_ms", [1, 500, 10_000, 30_000, 31_000, 60_000, 600_000])
+def test_a_registry_leads_whatever_time_its_writes_have(timeout_ms: int) -> None:
+    """Confluent's default is 500 ms: the producer refused all below 31 seconds, and the registry ended."""
+
+    async def make() -> None:
+        config = RegistryConfig.of({"kafkastore.timeout.ms": str(timeout_ms)})[0]
+        await AsyncProducer(writer_settings(config)).close(0)
+
+    asyncio.run(make())
