@@ -84,8 +84,8 @@ def drivers(tmp_path: Path, archived_classes: str) -> Iterator[Any]:
     started: list[Driver] = []
 
     def start() -> Driver:
-        options = f"{QUICK_JAVA} {archived_classes}".strip()
-        started.append(Driver(tmp_path / f"driver-{len(started)}.log", java_options=options))
+        settings = {"spark.driver.extraJavaOptions": f"{QUICK_JAVA} {archived_classes}".strip()}
+        started.append(Driver(tmp_path / f"driver-{len(started)}.log", **settings))
         return started[-1]
 
     yield start

@@ -13,11 +13,12 @@ _TESTS = Path(__file__).parents[2]
 
 
 class Driver:
-    def __init__(self, log: Path, *, master: str = "local[3]", java_options: str = "") -> None:
+    def __init__(self, log: Path, *, master: str = "local[3]", **settings: str) -> None:
+        """`settings`: of the session."""
         self._log = log
         with log.open("ab") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "spark.support.streams_process", master, java_options],
+                [sys.executable, "-m", "spark.support.streams_process", master, json.dumps(settings)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=output,
@@ -25,6 +26,10 @@ class Driver:
                 env={**os.environ, "PYTHONPATH": str(_TESTS)},
                 start_new_session=True,
             )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     def ask(self, **told: Any) -> Any:
         assert self._process.stdin is not None
@@ -38,8 +43,12 @@ class Driver:
     def slots(self, name: str) -> dict[int, Any]:
         return {slot["slot"]: slot for slot in self.ask(status=name)["slots"]}
 
+    def processes(self, name: str) -> dict[int, int]:
+        """Of the slots."""
+        return {number: int(slot["process"].rpartition(":")[2]) for number, slot in self.slots(name).items()}
+
     def kill_slot(self, name: str, number: int) -> None:
-        os.kill(int(self.slots(name)[number]["process"].rpartition(":")[2]), signal.SIGKILL)
+        os.kill(self.processes(name)[number], signal.SIGKILL)
 
     def kill(self) -> None:
         """Python alone: the JVM and its workers notice, and go on for a moment."""

@@ -2,6 +2,7 @@
 input, one line in answer.
 
     {"run": "steady", "servers": ..., "state": ..., "store": "lmdb", "lease": 600.0}   -> {"open": status}
+    the same with "frame": "counted"     the counts also go through a DataFrame (`.df`) into that topic
     {"status": "steady"}                                                               -> status
     {"stop": "steady"}                                                                 -> {"stopped": ...}
 
@@ -13,7 +14,7 @@ import sys
 from typing import Any
 
 import headwater.spark
-from headwater.streams import App, Context, Processor, Record, key_value_store, tumbling
+from headwater.streams import App, Context, Processor, Record, Stream, key_value_store, tumbling
 
 
 class Latest(Processor):
@@ -33,8 +34,12 @@ class Latest(Processor):
 
 
 def make_app(name: str, brokers: str = "nowhere:1", store: str = "lmdb") -> App:
+    return make_streams(name, brokers, store)[0]
+
+
+def make_streams(name: str, brokers: str, store: str) -> tuple[App, Stream]:
     """Counts of keys, windows that tell their counts when they close, and a punctuator: reads `in`, writes
-    `<name>-out`. `store`: where all its rows lie.
+    `<name>-out`. `store`: where all its rows lie. -> the application, and its counts
     """
     app = App(name, brokers=brokers, key="text", value="text", config={"default.dsl.store": store})
     words = app.stream("in")
@@ -49,18 +54,28 @@ def make_app(name: str, brokers: str = "nowhere:1", store: str = "lmdb") -> App:
     seen = words.process(Latest, stores=["seen"])
     for stream in (counts, closed, seen):
         stream.to(f"{name}-out")
-    return app
+    return app, counts
 
 
-def main(master: str, java_options: str) -> None:
-    options: dict[str, Any] = {"spark.driver.extraJavaOptions": java_options} if java_options else {}
-    spark = headwater.spark.session("streams", master=master, **options)
+def through_a_frame(counts: Stream, spark: Any, servers: str, topic: str, state: str) -> Any:
+    """A query that writes what comes out of the application to a topic, exactly once."""
+    frame = counts.df(spark, name=topic)
+    writer = frame.select("key", "value").writeStream.format("headwater")
+    writer = writer.option("kafka.bootstrap.servers", servers).option("topic", topic)
+    return writer.option("checkpointLocation", f"{state}/checkpoint-{topic}").start()
+
+
+def main(master: str, settings: str) -> None:
+    spark = headwater.spark.session("streams", master=master, **json.loads(settings))
     runs: dict[str, Any] = {}
+    queries: dict[str, Any] = {}
     for line in sys.stdin:
         told = json.loads(line)
         if "run" in told:
             name = told["run"]
-            app = make_app(name, told["servers"], told["store"])
+            app, counts = make_streams(name, told["servers"], told["store"])
+            if "frame" in told:
+                queries[name] = through_a_frame(counts, spark, told["servers"], told["frame"], told["state"])
             runs[name] = app.run(spark, state_dir=told["state"], lease=told["lease"], commit_interval_ms=20)
             answer: Any = {"open": runs[name].status()}
         elif "status" in told:
@@ -68,6 +83,8 @@ def main(master: str, java_options: str) -> None:
         else:
             run = runs.pop(told["stop"])
             run.stop()
+            if told["stop"] in queries:
+                queries.pop(told["stop"]).stop()
             answer = {"stopped": run.status()}
         print(json.dumps(answer), flush=True)
     spark.stop()

@@ -1,0 +1,77 @@
+"""The lead as a slot of another process sees it: the slot asks for a producer id, and takes none by itself."""
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import pytest
+
+from headwater.base.errors import KafkaError
+from headwater.streams.protocol import slot_messages as messages
+from headwater.streams.protocol import task_ownership as protocol
+from headwater.streams.slot.remote_lead import LeadLost, RemoteLead
+
+MEMBER = protocol.Member("app", 1, "member", "lead")
+MINE = protocol.SlotProducer("app-slot-0", 7, 0)
+
+
+class Brokers:
+    """An admin client that notes whatever is asked by it."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def run(self, ask: Any) -> tuple[int, int]:  # noqa: ARG002 - it would give whoever asks the next epoch
+        self.asked.append("run")
+        return 7, 99
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AssertionError(f"a slot asks brokers for {name}")
+
+
+def given(answer: Callable[[RemoteLead], None]) -> tuple[RemoteLead, Brokers, list[messages.Message]]:
+    """A slot's lead that answers so."""
+    told: list[messages.Message] = []
+
+    def send(message: messages.Message) -> None:
+        told.append(message)
+        answer(lead)
+
+    brokers: Any = Brokers()
+    lead = RemoteLead(messages.Introduce("app", "", 5, 1, "member", "lead", 7, 0), brokers, send)
+    return lead, brokers, told
+
+
+def recovered(lead: RemoteLead) -> protocol.SlotProducer:
+    """As a slot recovers from a commit that failed: it has no task here."""
+    steps = protocol.recover_steps((), MINE, MEMBER)
+    try:
+        step = next(steps)
+        while True:
+            step = steps.send(lead.do(step))
+    except StopIteration as end:
+        taken: protocol.SlotProducer = end.value
+        return taken
+
+
+def test_a_slot_goes_on_with_the_epoch_that_its_lead_took() -> None:
+    lead, brokers, told = given(lambda lead: lead.answer(messages.Producer("app", 7, 3, 2, "member again")))
+    assert recovered(lead) == protocol.SlotProducer("app-slot-0", 7, 3)
+    assert told == [messages.AskProducer("app")]
+    assert brokers.asked == []
+    assert lead.member() == protocol.Member("app", 2, "member again", "lead")
+
+
+def test_a_slot_that_was_given_up_cannot_make_itself_valid_again() -> None:
+    lead, brokers, told = given(lambda lead: lead.lose())
+    with pytest.raises(LeadLost):
+        recovered(lead)
+    assert told == [messages.AskProducer("app")]
+    assert brokers.asked == []
+
+
+def test_a_slot_whose_lead_cannot_take_the_id_now_asks_again_later() -> None:
+    refused = messages.Producer("app", -1, -1, 1, "member", "brokers are away")
+    lead, brokers, _ = given(lambda lead: lead.answer(refused))
+    with pytest.raises(KafkaError, match="brokers are away"):
+        recovered(lead)
+    assert brokers.asked == []
