@@ -365,6 +365,24 @@ def test_a_change_that_does_not_fit_flushes_the_store_with_the_eldest_first() ->
     assert len(told) == 4
 
 
+def test_records_that_are_kept_for_dead_letters_take_room_until_their_change_is_told() -> None:
+    record = InputRecord("topic", 0, 0, 0, b"key", bytes(1000))
+    told, room = Told(), CacheBytes(3 * (EACH + 2) + 1003)
+    cache = StoreCache(room, lambda: CONTEXT._replace(record=record), told)
+    cache.put(b"a", b"1", None)
+    assert (told, room.used_bytes) == ([], EACH + 2 + 1003)
+    cache.put(b"a", b"2", b"1")  # of another record: the former one is gone
+    assert (told, room.used_bytes) == ([], EACH + 2 + 1003)
+    cache.put(b"b", b"1", None)  # two of them are too many: all is told
+    assert told == [(b"a", b"2", None), (b"b", b"1", None)]
+    assert room.used_bytes == EACH + 2
+    cache.put(b"a", b"3", b"2")
+    cache.flush()
+    assert room.used_bytes == 2 * (EACH + 2)  # rows that were used lately, without records
+    cache.clear()
+    assert room.used_bytes == 0
+
+
 def test_what_was_only_read_takes_room_and_goes_untold() -> None:
     cache, told, _ = cache_of(2, 2)
     cache.read(b"a", b"1")

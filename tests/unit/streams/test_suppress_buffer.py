@@ -3,7 +3,7 @@
 import random
 
 from headwater.streams.engine.suppress_buffer import SuppressBuffer
-from headwater.streams.model.record import Change, Origin, Record, RecordMetadata
+from headwater.streams.model.record import Change, InputRecord, Origin, Record, RecordMetadata
 from headwater.streams.serdes.stock import TEXT
 from headwater.streams.stores.key_value import KeyValues
 from headwater.streams.stores.memory import MemoryState
@@ -39,3 +39,16 @@ def test_rows_leave_by_time_and_key_also_after_a_reload() -> None:
             assert len(buffer) == len(model)
         in_order = sorted((time, key.encode(), value) for key, (time, value) in model.items())
         assert [value for _, value in buffer.all()] == [value for *_, value in in_order], f"seed {seed}"
+
+
+def test_records_that_are_kept_for_dead_letters_count_among_the_bytes() -> None:
+    """Else a buffer of small rows that were made of large records would have no limit."""
+    buffer = SuppressBuffer(KeyValues(StoreSpec("held"), MemoryState(), None), TEXT, TEXT)
+    buffer.put(1, Record("k", Change("v", None), 1), ORIGIN)
+    without = buffer.size_bytes
+    for size in (1000, 400):  # the last one is kept
+        record = InputRecord("in", 0, 7, 1, b"key", bytes(size))
+        buffer.put(1, Record("k", Change("v", None), 1), Origin(ORIGIN.metadata, record))
+        assert buffer.size_bytes == without + 3 + size
+    buffer.pop()
+    assert buffer.size_bytes == 0

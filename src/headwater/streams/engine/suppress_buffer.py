@@ -38,10 +38,12 @@ class Buffered(NamedTuple):
 
     @property
     def size(self) -> int:
-        """As Kafka Streams estimates it, without the key and the buffer time."""
+        """As Kafka Streams estimates it, without the key and the buffer time; and the record, where that is kept."""
         headers = sum(len(name) + len(value or b"") for name, value in self.headers)
         shared = 0 if self.old is None or self.old is self.prior else len(self.old)
-        return len(self.prior or b"") + shared + len(self.new or b"") + 20 + len(self.metadata.topic) + headers
+        record = 0 if self.record is None else self.record.size_bytes
+        values = len(self.prior or b"") + shared + len(self.new or b"")
+        return values + 20 + len(self.metadata.topic) + headers + record
 
 
 class SuppressBuffer:

@@ -83,6 +83,11 @@ class InputRecord(NamedTuple):
     value: bytes | None
     headers: Headers = NO_HEADERS
 
+    @property
+    def size_bytes(self) -> int:
+        """Of key and value: what keeping it takes beside what is known of where it came from."""
+        return len(self.key or b"") + len(self.value or b"")
+
 
 class OutputRecord(NamedTuple):
     """A record that a task wants written. Without a partition, the producer chooses as for any record: by the key's

@@ -5,7 +5,8 @@ The rows themselves are put into the store at once: what is pending there lies i
 join, a range, a query of a window) sees the cache without having to merge it with the store. What waits here is the
 telling: per key the value that was put last, the one that was told last (`old`), and the record it came from. `flush`
 tells it in the order in which keys were changed last. It belongs to the commit, before the transaction is sent; and to
-the moment in which there are too many bytes: then the key that was not used for the longest time goes, and if it was
+the moment in which there are too many bytes (as Kafka Streams counts them, and the records that changes came from,
+where these are kept for dead letters): then the key that was not used for the longest time goes, and if it was
 changed, all of this store's changes are told, that one first. Keys that were only read count, too, as in Kafka Streams.
 
 A lane puts the changes of a whole run of records at once (`put_run`). They are not among the keys that were used
@@ -35,13 +36,19 @@ class ChangeContext(NamedTuple):
     timestamp: int
     headers: tuple[tuple[str, bytes | None], ...]
     metadata: Any  # `engine.record.RecordMetadata`, or None in a punctuator
-    record: Any = None  # the record itself as it was read, where its dead letter may be asked for; takes no room here
+    record: Any = None  # the record itself as it was read, where its dead letter may be asked for
 
     @property
     def size_bytes(self) -> int:
         topic = 0 if self.metadata is None else len(self.metadata.topic)
         headers = sum(len(name) + (0 if value is None else len(value)) for name, value in self.headers)
-        return _NO_CONTEXT_BYTES + topic + headers
+        return _NO_CONTEXT_BYTES + topic + headers + self.record_bytes
+
+    @property
+    def record_bytes(self) -> int:
+        """Of the record itself: until the change is told."""
+        size: int = 0 if self.record is None else self.record.size_bytes
+        return size
 
 
 _NO_CONTEXT_BYTES = 20
@@ -216,6 +223,9 @@ class StoreCache:
                 changes = [self._changes[key] for key in keys]
                 values = cast(list[bytes], [each if isinstance(each, bytes) else each.value for each in changes])
             self.run_teller.tell_all(keys, values)  # no deletion is among them; no node is told
+            for key, change in self._changes.items():
+                if isinstance(change, CachedChange):
+                    self._let_go(key, change)
             self._changes.clear()
             self._forget_runs()
 
@@ -240,8 +250,19 @@ class StoreCache:
             change = CachedChange(change, None, self.run_teller.context)
             self._leave_run(1, len(key))
         self._tell(key, change)
-        if change.value is None and key not in self._changes:
+        if key in self._changes:
+            return
+        if change.value is None:
             self._room.used_bytes -= self._recent.pop(key, 0)
+        else:
+            self._let_go(key, change)
+
+    def _let_go(self, key: bytes, told: CachedChange) -> None:
+        """Its row stays among those that were used lately; the record that it came from does not."""
+        freed = told.context.record_bytes
+        if freed and key in self._recent:
+            self._recent[key] -= freed
+            self._room.used_bytes -= freed
 
     def _keys(self, first: bytes | None) -> list[bytes]:
         """Of what waits: `first`, then those that were changed longest ago."""
