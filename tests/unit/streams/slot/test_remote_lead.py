@@ -15,12 +15,12 @@ MINE = protocol.SlotProducer("app-slot-0", 7, 0)
 
 
 class Brokers:
-    """An admin client that notes whatever is asked by it."""
+    """An admin client that notes whatever is asked by it, and gives whoever asks the next epoch."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def run(self, ask: Any) -> tuple[int, int]:  # noqa: ARG002 - it would give whoever asks the next epoch
+    def run(self, ask: Any) -> tuple[int, int]:
         self.asked.append("run")
         return 7, 99
 
