@@ -23,6 +23,7 @@ from headwater.streams.engine.task import Task
 from headwater.streams.engine.task_output import TaskOutput
 from headwater.streams.engine.task_settings import TaskSettings
 from headwater.streams.query.readable import NotReady
+from headwater.streams.slot.changelog_rows import changelog_rows
 from headwater.streams.slot.changelogs import RestoreProgress, ask_bounds, changelogs_of, offsets_of, read_from
 from headwater.streams.slot.offset_metadata import decode_metadata
 from headwater.streams.stores.build import build_store
@@ -152,14 +153,16 @@ class OpenTask:
             unsaved, through = 0, progress.offsets - begins[changelog]
             partition = TopicPartition(changelog.topic, changelog.partition)
             given_up = self._clients.stopping.is_set
-            records = self._clients.reader.records(partition, begins[changelog], end, lost="skip", given_up=given_up)
-            for record in records:
-                store.restore(record.key, record.value, record.timestamp_ms)
-                unsaved += 1
-                progress.records += 1
-                progress.offsets = through + record.offset + 1
-                if unsaved == _SAVE_EVERY:
-                    self._positions[changelog] = record.offset + 1
+            for columns in self._clients.reader.columns(
+                partition, begins[changelog], end, max_records=_SAVE_EVERY, lost="skip", given_up=given_up
+            ):
+                rows = changelog_rows(columns)
+                store.restore_run(rows.keys, rows.values, rows.timestamps)
+                unsaved += len(rows.keys)
+                progress.records += len(rows.keys)
+                progress.offsets = through + rows.next_offset
+                if unsaved >= _SAVE_EVERY:
+                    self._positions[changelog] = rows.next_offset
                     self.save()
                     unsaved = 0
             self._clients.check()  # before a position is noted that was not reached

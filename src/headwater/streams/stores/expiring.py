@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 from headwater.streams.stores.formats import LONG, stamped, unstamped
 from headwater.streams.stores.key_value import KeyValues
-from headwater.streams.stores.port import Changelog
+from headwater.streams.stores.port import Changelog, RestoresOneByOne
 from headwater.streams.stores.spec import StoreKind, StoreSpec
 from headwater.streams.stores.state import TaskState
 
@@ -40,7 +40,7 @@ class TaskTimes(Protocol):
     def drop(self, reason: str) -> None: ...
 
 
-class ExpiringKeyValues(KeyValues):
+class ExpiringKeyValues(RestoresOneByOne, KeyValues):
     """A `port.KeyValueStore`. `times` is None where it is only restored or read."""
 
     def __init__(

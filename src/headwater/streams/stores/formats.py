@@ -26,6 +26,13 @@ def stamped(value: bytes, timestamp: int) -> bytes:
     return LONG.pack(timestamp) + value
 
 
+def stamped_cells(values: list[bytes | None], timestamps: list[int]) -> list[bytes | None]:
+    pack = LONG.pack
+    return [
+        None if value is None else pack(timestamp) + value for value, timestamp in zip(values, timestamps, strict=True)
+    ]
+
+
 def unstamped(raw: bytes) -> tuple[bytes, int]:
     """(value, timestamp) of a timestamped value."""
     return raw[8:], LONG.unpack_from(raw)[0]

@@ -4,7 +4,7 @@ timestamp.
 
 from collections.abc import Iterable, Iterator
 
-from headwater.streams.stores.formats import after_prefix, stamped, unstamped
+from headwater.streams.stores.formats import after_prefix, stamped, stamped_cells, unstamped
 from headwater.streams.stores.port import Changelog
 from headwater.streams.stores.spec import StoreSpec
 from headwater.streams.stores.state import TaskState
@@ -46,6 +46,10 @@ class KeyValues:
 
     def restore(self, key: bytes, value: bytes | None, timestamp: int) -> None:
         self.rows.put(key, stamped(value, timestamp) if value is not None and self._timestamped else value)
+
+    def restore_run(self, keys: list[bytes], values: list[bytes | None], timestamps: list[int]) -> None:
+        rows = stamped_cells(values, timestamps) if self._timestamped else values
+        self.rows.put_all(dict(zip(keys, rows, strict=True)))
 
     def range(
         self, lower: bytes | None, upper: bytes | None, *, reverse: bool = False

@@ -8,6 +8,7 @@ The values of timestamped stores are 8 bytes of timestamp (big endian) and the v
 `formats.unstamped`.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -27,6 +28,20 @@ class Store(Protocol):
 
     def restore(self, key: bytes, value: bytes | None, timestamp: int) -> None:
         """One record of the changelog topic."""
+
+    def restore_run(self, keys: list[bytes], values: list[bytes | None], timestamps: list[int]) -> None:
+        """Neighbouring records of it."""
+
+
+class RestoresOneByOne(ABC):
+    """A store whose rows hang on each other."""
+
+    @abstractmethod
+    def restore(self, key: bytes, value: bytes | None, timestamp: int) -> None: ...
+
+    def restore_run(self, keys: list[bytes], values: list[bytes | None], timestamps: list[int]) -> None:
+        for key, value, timestamp in zip(keys, values, timestamps, strict=True):
+            self.restore(key, value, timestamp)
 
 
 class KeyValueStore(Store, Protocol):

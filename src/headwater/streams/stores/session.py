@@ -12,7 +12,7 @@ from headwater.streams.stores.formats import (
     session_key,
     split_session_key,
 )
-from headwater.streams.stores.port import Changelog
+from headwater.streams.stores.port import Changelog, RestoresOneByOne
 from headwater.streams.stores.segments import Segments, TimeIndex, upper_bound
 from headwater.streams.stores.spec import StoreSpec
 from headwater.streams.stores.state import TaskState
@@ -20,7 +20,7 @@ from headwater.streams.stores.state import TaskState
 Session = tuple[bytes, int, int, bytes]
 
 
-class Sessions:
+class Sessions(RestoresOneByOne):
     """A `port.SessionStore`."""
 
     def __init__(self, spec: StoreSpec, state: TaskState, changelog: Changelog | None) -> None:

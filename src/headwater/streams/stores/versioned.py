@@ -11,12 +11,12 @@ replayed in order they give the same versions.
 from collections.abc import Iterator
 
 from headwater.streams.stores.formats import LONG, LONG_MAX, stamped, unstamped
-from headwater.streams.stores.port import NOT_PUT, VALID_TO_UNDEFINED, Changelog, VersionedRecord
+from headwater.streams.stores.port import NOT_PUT, VALID_TO_UNDEFINED, Changelog, RestoresOneByOne, VersionedRecord
 from headwater.streams.stores.spec import StoreSpec
 from headwater.streams.stores.state import TaskState
 
 
-class Versions:
+class Versions(RestoresOneByOne):
     """A `port.VersionedKeyValueStore`."""
 
     def __init__(self, spec: StoreSpec, state: TaskState, changelog: Changelog | None) -> None:

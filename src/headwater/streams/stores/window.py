@@ -18,14 +18,14 @@ from headwater.streams.stores.formats import (
     window_key,
 )
 from headwater.streams.stores.ordered import PendingMap
-from headwater.streams.stores.port import Changelog
+from headwater.streams.stores.port import Changelog, RestoresOneByOne
 from headwater.streams.stores.rows_by_key import RowsByKey
 from headwater.streams.stores.segments import Segments, TimeIndex, upper_bound
 from headwater.streams.stores.spec import StoreSpec
 from headwater.streams.stores.state import TaskState
 
 
-class Windows:
+class Windows(RestoresOneByOne):
     """A `port.WindowStore`."""
 
     def __init__(self, spec: StoreSpec, state: TaskState, changelog: Changelog | None) -> None:

@@ -138,7 +138,7 @@ def test_a_replay_that_is_given_up_notes_no_position_that_it_has_not_reached(tmp
         def describe_topic(self, name: str) -> Any:
             return type("Topic", (), {"topic_id": b"1" * 16})
 
-        def records(self, *_: Any, given_up: Any, **__: Any) -> Any:
+        def columns(self, *_: Any, given_up: Any, **__: Any) -> Any:
             stopping.set()
             assert given_up()
             return iter(())
