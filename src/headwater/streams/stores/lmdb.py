@@ -97,7 +97,8 @@ class LmdbMap:
             return
         keys = sorted(changes)
         if None not in changes.values() and max(map(len, keys)) <= _SHORT:
-            transaction.cursor(db=self.database).putmulti([(b"k" + key, changes[key]) for key in keys])
+            rows = zip(map(b"k".__add__, keys), map(changes.__getitem__, keys), strict=True)
+            transaction.cursor(db=self.database).putmulti(rows)
             return
         puts: list[tuple[bytes, bytes]] = []
         long: dict[bytes, dict[bytes, bytes | None]] = {}

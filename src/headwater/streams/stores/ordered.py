@@ -85,7 +85,7 @@ class PendingMap:
             self._unwritten_floor, self._floor = max(self._floor, self._unwritten_floor), b""
             self._unwritten = _from(self._unwritten, self._unwritten_floor)
         if self._room:
-            values = sum([len(value) for value in self._pending.values() if value is not None])
+            values = sum(map(len, filter(None, self._pending.values())))
             self._count(_ROW_BYTES * len(self._pending) + sum(map(len, self._pending)) + values)
         if self._unwritten:
             self._unwritten.update(self._pending)
