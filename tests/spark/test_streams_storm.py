@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.soak(only=True), pytest.mark.timeou
 KILLS: Final = int(os.environ.get("HEADWATER_KILLS", "300"))
 CHECK_EVERY: Final = 10
 PARTITIONS: Final = 4
-PATIENCE_S: Final = 600
+PATIENCE_S: Final = 1200
 NAME: Final = "storm"
 FRAME: Final = "counted"
 KEYS: Final = [f"k{number}" for number in range(9)]

@@ -11,6 +11,7 @@ Started by `streams_drivers`.
 
 import json
 import sys
+import threading
 from typing import Any
 
 import headwater.spark
@@ -57,25 +58,44 @@ def make_streams(name: str, brokers: str, store: str) -> tuple[App, Stream]:
     return app, counts
 
 
-def through_a_frame(counts: Stream, spark: Any, servers: str, topic: str, state: str) -> Any:
-    """A query that writes what comes out of the application to a topic, exactly once."""
-    frame = counts.df(spark, name=topic)
-    writer = frame.select("key", "value").writeStream.format("headwater")
-    writer = writer.option("kafka.bootstrap.servers", servers).option("topic", topic)
-    return writer.option("checkpointLocation", f"{state}/checkpoint-{topic}").start()
+class ThroughFrame:
+    """A query that writes what comes out of the application to a topic, exactly once. One that has failed, because
+    brokers or executors were away for too long, is started again, as whoever runs it would do.
+    """
+
+    def __init__(self, counts: Stream, spark: Any, servers: str, topic: str, state: str) -> None:
+        frame = counts.df(spark, name=topic)
+        writer = frame.select("key", "value").writeStream.format("headwater")
+        writer = writer.option("kafka.bootstrap.servers", servers).option("topic", topic)
+        self._writer = writer.option("checkpointLocation", f"{state}/checkpoint-{topic}")
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._supervise, daemon=True)
+        self._thread.start()
+
+    def _supervise(self) -> None:
+        query = self._writer.start()
+        while not self._stopping.wait(0.5):
+            if not query.isActive:
+                print(f"the query is started again: {query.exception()}", file=sys.stderr)
+                query = self._writer.start()
+        query.stop()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join()
 
 
 def main(master: str, settings: str) -> None:
     spark = headwater.spark.session("streams", master=master, **json.loads(settings))
     runs: dict[str, Any] = {}
-    queries: dict[str, Any] = {}
+    queries: dict[str, ThroughFrame] = {}
     for line in sys.stdin:
         told = json.loads(line)
         if "run" in told:
             name = told["run"]
             app, counts = make_streams(name, told["servers"], told["store"])
             if "frame" in told:
-                queries[name] = through_a_frame(counts, spark, told["servers"], told["frame"], told["state"])
+                queries[name] = ThroughFrame(counts, spark, told["servers"], told["frame"], told["state"])
             runs[name] = app.run(spark, state_dir=told["state"], lease=told["lease"], commit_interval_ms=20)
             answer: Any = {"open": runs[name].status()}
         elif "status" in told:
