@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import itertools
 import logging
+import math
 import threading
 import time
 from collections.abc import Collection, Iterable, Mapping
@@ -221,14 +222,28 @@ class Slot:
         self.fetched += batch.num_rows
         for chunk in chunks(batch):
             self._take(chunk)
-        now_ms = _now_ms()
-        wants_commit = False
+        wants_commit = self._punctuate()
         for task in self.tasks:
-            self._process(task, now_ms)
+            self._process(task)
             wants_commit = wants_commit or task.task.commit_requested
             self._collect(task)
+            wants_commit = self._punctuate() or wants_commit
         self._hold_back()
         return wants_commit
+
+    def _punctuate(self) -> bool:
+        """Calls what is due by the clock, in all tasks. Whether a commit was asked for."""
+        now_ms, wants_commit = _now_ms(), False
+        for task in self.tasks:
+            if task.task.punctuate(now_ms):
+                wants_commit = wants_commit or task.task.commit_requested
+                self._collect(task)
+        return wants_commit
+
+    def _punctuation_due_s(self) -> float:
+        """How long until something is due by the clock."""
+        dues = [due for task in self.tasks if (due := task.task.next_punctuation_ms()) is not None]
+        return (min(dues) - _now_ms()) / 1000 if dues else math.inf
 
     def _patience(self) -> float:
         """How long to wait for records: not at all while buffered ones can be processed."""
@@ -237,12 +252,7 @@ class Slot:
         wait = _IDLE_S
         if self._writer.has_outputs():
             wait = min(wait, max(self._commit_at - time.monotonic(), 0.0))
-        now_ms = _now_ms()
-        for task in self.tasks:
-            due = task.task.next_punctuation_ms()
-            if due is not None:
-                wait = min(wait, max(due - now_ms, 0) / 1000)
-        return wait
+        return min(wait, max(self._punctuation_due_s(), 0.0))
 
     def _take(self, chunk: Chunk) -> None:
         if chunk.topic in self._globals:
@@ -282,11 +292,11 @@ class Slot:
             if place in self._owner_of
         )
 
-    def _process(self, task: OpenTask, now_ms: int) -> None:
-        task.task.wall_clock_ms = now_ms
+    def _process(self, task: OpenTask) -> None:
+        """What is buffered, until the commit, or until something is due by the clock in any task."""
         if task.task.group.buffered and self._is_ready(task):
             began = time.monotonic()
-            leave_at = max(self._commit_at, began + _SLICE_S)
+            leave_at = min(max(self._commit_at, began + _SLICE_S), began + self._punctuation_due_s())
 
             def leave() -> bool:
                 nonlocal began
@@ -301,7 +311,6 @@ class Slot:
                     done += taken
                     if not taken or leave():
                         break
-        task.task.punctuate(now_ms)
 
     def _collect(self, task: OpenTask) -> None:
         output = task.collect()

@@ -14,10 +14,12 @@ from headwater.client.settings.admin import read_admin_settings
 from headwater.client.settings.producer import read_producer_settings
 from headwater.streams import App, Context, Processor, Record
 from headwater.streams.engine.failures import ClusterFailure, ErrorPolicy
+from headwater.streams.engine.runs import Runs
 from headwater.streams.engine.task import Task
 from headwater.streams.lead import local_run
 from headwater.streams.model.record import InputRecord, OutputRecord
 from headwater.streams.slot import commit_writer
+from headwater.streams.slot import slot as slot_module
 from headwater.streams.slot.commit_writer import CommitWriter
 from headwater.streams.slot.global_tables import GlobalTables
 from headwater.streams.slot.offset_metadata import OffsetMetadata, encode_metadata
@@ -312,3 +314,47 @@ def test_a_run_that_is_stopped_while_it_restores_ends_and_leaves_its_group(
     run = App("app", brokers="localhost:1").run_here(state_dir=tmp_path, stopping=stopping)
     assert run.wait()
     assert events == ["slot closed", "group left"]
+
+
+class _Ticks(Processor):
+    """Takes a millisecond for each record, and notes how late it is called by the clock."""
+
+    clock_ms = 0
+    late_ms: list[int] = []  # noqa: RUF012
+
+    def init(self, context: Context) -> None:
+        self._due_ms = _Ticks.clock_ms + 20
+        context.schedule(20, "wall", self._tick)
+
+    def process(self, record: Record) -> None:
+        _Ticks.clock_ms += 1
+
+    def _tick(self, now_ms: int) -> None:
+        assert now_ms == _Ticks.clock_ms
+        _Ticks.late_ms.append(now_ms - self._due_ms)
+        self._due_ms += 20
+
+
+def test_what_is_due_by_the_clock_waits_for_no_records_of_any_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each task used to have its slice of 50 ms and more before any punctuator was called."""
+    _Ticks.clock_ms, _Ticks.late_ms = 1000, []
+    monkeypatch.setattr(slot_module, "_now_ms", lambda: _Ticks.clock_ms)
+    monkeypatch.setattr(slot_module.time, "monotonic", lambda: _Ticks.clock_ms / 1000)
+    app = App("app", key="text", value="text")
+    app.stream("in").process(_Ticks).to("out")
+    (plan,) = app.topology().sub_topologies()
+    tasks = []
+    for partition in range(3):
+        task = Task(plan, partition, app.settings(), now_ms=_Ticks.clock_ms)
+        task.add("in", [InputRecord("in", partition, offset, offset, b"k", b"v") for offset in range(300)])
+        tasks.append(SimpleNamespace(task=task, runs=Runs(), collect=task.collect))
+    writer = _writer(threading.Event())
+    slot = _bare_slot(
+        _consumer=SimpleNamespace(poll_arrow=lambda *_, **__: SimpleNamespace(num_rows=0)),
+        _globals=GlobalTables([], app.settings(), {}), _stopping=threading.Event(), _commit_at=1.1, _owner_of={},
+        _settings=RunSettings("localhost:1", Path("state")), _writer=writer, tasks=tasks, fetched=0, dropped={},
+    )  # fmt: skip
+    while any(task.task.group.buffered for task in tasks):
+        slot._read_and_process()
+    assert len(_Ticks.late_ms) == 3 * (900 // 20)
+    assert max(_Ticks.late_ms) <= 1
