@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicPartition
 from headwater.client.admin import Admin
+from headwater.client.admin.committed import alter_group_offsets
 from headwater.client.errors import BootstrapFailed
 from headwater.client.session import Session
 from headwater.spark.client_options import shared_settings
@@ -23,11 +24,15 @@ def open_admin(bootstrap_servers: str, client: Mapping[str, str], patience_ms: i
 
 
 def commit_group_offsets(admin: Admin, group: str, ends: Mapping[TopicPartition, int]) -> bool:
+    return admin.run(lambda session: tell_group(session, group, ends))
+
+
+async def tell_group(session: Session, group: str, ends: Mapping[TopicPartition, int]) -> bool:
     """Commits them, so that lag shows in every tool. The offsets that count are Spark's: what fails only warns. Whether
     anything was told.
     """
     try:
-        answers = admin.alter_group_offsets(group, ends)
+        answers = await alter_group_offsets(session, group, ends)
     except KafkaError as error:
         sys.stderr.write(f"headwater source: the offsets of group {group!r} were not committed: {error}\n")
         return False

@@ -15,17 +15,18 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from headwater.spark import stream_offsets
-from headwater.spark.admin import commit_group_offsets
+from headwater.spark.admin import tell_group
 from headwater.spark.input_partitions import OffsetRange, ranges, split
 from headwater.spark.offset_options import LogFacts
 from headwater.spark.options import SourceOptions
 from headwater.spark.schema import arrow_schema, source_schema
-from headwater.spark.topic_logs import TopicLogs
+from headwater.spark.topic_logs import Meanwhile, TopicLogs
 
 if TYPE_CHECKING:
     import pyarrow
 
     from headwater.base.ids import TopicPartition
+    from headwater.client.session import Session
     from headwater.spark.serdes.source_plan import TypedColumn
 
 
@@ -48,10 +49,10 @@ def _read(
     if not isinstance(partition, RangePartition):  # an empty plan has a partition all the same, of Spark's own making
         return
     if typed:
-        raw = arrow_schema(source_schema(headers=True))
+        raw = source_schema(headers=True).names
         yield from read_typed_range(options, partition.wanted, typed, raw, arrow_schema(schema))
     else:
-        yield from read_range(options, partition.wanted, arrow_schema(schema))
+        yield from read_range(options, partition.wanted, schema.names)
 
 
 class BatchReader(DataSourceReader):
@@ -106,10 +107,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = {each: fact.latest for each, fact in facts.items()}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """The end of the next batch. All before `start` is done by now, so the consumer group is told first."""
-        self._commit_group(start)
+        """The end of the next batch. All before `start` is done by now, so the consumer group is told beside."""
         begin = stream_offsets.from_tree(start)
-        self._seen = facts = self._open().since(begin)
+        self._seen = facts = self._open().since(begin, self._group_commit(start))
         if self._waits(stream_offsets.lag(begin, facts), limit):
             return start
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
@@ -163,9 +163,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._logs
 
     def _commit_group(self, done: dict[str, Any]) -> None:
-        """So that the lag shows in every tool, where no `query_listener` did so before."""
+        commit = self._group_commit(done)
+        if commit is not None:
+            self._open().admin.run(commit)
+
+    def _group_commit(self, done: dict[str, Any]) -> Meanwhile | None:
+        """Tells the consumer group, so that the lag shows in every tool, where no `query_listener` did so before; None:
+        it knows.
+        """
         group = self._options.group_id
         if group is None or done == self._committed:
-            return
-        if commit_group_offsets(self._open().admin, group, stream_offsets.from_tree(done)):
-            self._committed = done
+            return None
+
+        async def commit(session: "Session") -> None:
+            if await tell_group(session, group, stream_offsets.from_tree(done)):
+                self._committed = done
+
+        return commit

@@ -30,9 +30,7 @@ _IDLE_MAX: Final = 4
 _idle: dict[str, list[RangeReader]] = {}  # by their settings; one worker runs one task at a time, so none is shared
 
 
-def read_range(
-    options: SourceOptions, wanted: OffsetRange, schema: "pyarrow.Schema"
-) -> Iterator["pyarrow.RecordBatch"]:
+def read_range(options: SourceOptions, wanted: OffsetRange, columns: list[str]) -> Iterator["pyarrow.RecordBatch"]:
     partition = TopicPartition(wanted.topic, wanted.partition)
     loss_matters = options.fail_on_data_loss and wanted.exact
     settings = client_settings(options)
@@ -41,7 +39,7 @@ def read_range(
     finished = False
     try:
         for batch in reader.read_range(partition, wanted.start, wanted.end, lost="raise" if loss_matters else "skip"):
-            yield batch.select(schema.names)
+            yield batch.select(columns)
         finished = True
     except KafkaError as error:
         if error.code not in _GONE:
@@ -61,10 +59,10 @@ def read_typed_range(
     options: SourceOptions,
     wanted: OffsetRange,
     typed: "tuple[TypedColumn, ...]",
-    raw: "pyarrow.Schema",
+    raw: list[str],
     schema: "pyarrow.Schema",
 ) -> Iterator["pyarrow.RecordBatch"]:
-    """The same with keys and values decoded. `raw` has all columns of the source, for a record that does not decode is
+    """The same with keys and values decoded. `raw` names all columns of the source, for a record that does not decode is
     kept whole.
     """
     from headwater.spark.client_options import shared_settings

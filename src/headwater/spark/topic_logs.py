@@ -2,12 +2,16 @@
 
 Owns one connection to the cluster; lives in a Python process of the driver. What fails for a while, a broker that is
 gone for a minute included, is waited for.
+
+Each small batch waits for a look, so a look is one burst of requests: beside the metadata it asks for the ends of the
+partitions that the last look has found. Those answers count only if the metadata is as it was then, the same topics by
+id and the same leaders; else the ends are asked for again, of what the metadata says now.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.base.ids import TopicPartition
@@ -20,6 +24,9 @@ from headwater.spark.options import SourceOptions, Subscription
 
 _GONE: Final = frozenset((ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID))
 
+Facts = dict[TopicPartition, LogFacts]
+Meanwhile = Callable[[Session], Coroutine[Any, Any, None]]
+
 
 class TopicLogs:
     def __init__(self, options: SourceOptions) -> None:
@@ -28,11 +35,12 @@ class TopicLogs:
         self._isolation = READ_COMMITTED if options.read_committed else READ_UNCOMMITTED
         self._ids: dict[str, bytes] = {}  # of topics, as the stream knows them, and as they were at the last look
         self._last_ids: dict[str, bytes] = {}
+        self._last_topics: list[Topic] = []
 
     def close(self) -> None:
         self.admin.close()
 
-    def facts(self, *, must_exist: bool) -> dict[TopicPartition, LogFacts]:
+    def facts(self, *, must_exist: bool) -> Facts:
         """Every partition that the subscription means. `must_exist`: topics that are named and missing are an error."""
         return with_retries(self.admin, lambda: self._facts(must_exist))
 
@@ -46,8 +54,9 @@ class TopicLogs:
             found = {each: LogFacts(fact.earliest, fact.latest, answers.get(each, -1)) for each, fact in found.items()}
         return resolve(position, found, option, nothing_so_young_is_latest=or_latest)
 
-    def since(self, begin: Mapping[TopicPartition, int]) -> dict[TopicPartition, LogFacts]:
-        """Every partition that the subscription means, for a stream that has read up to `begin`.
+    def since(self, begin: Mapping[TopicPartition, int], meanwhile: Meanwhile | None = None) -> Facts:
+        """Every partition that the subscription means, for a stream that has read up to `begin`. What is to be done
+        `meanwhile` on the same connection is done when this returns or raises.
 
         A reader of committed records is told that a log ends where the first open transaction begins. That may lie
         before `begin`, which another reader may have written into the checkpoint: the log is not cut off then, there is
@@ -57,14 +66,14 @@ class TopicLogs:
         until `accept_topics`; whether one was made anew while nobody looked, before the query was started, cannot be
         told.
         """
-        return with_retries(self.admin, lambda: self._since(begin))
+        return with_retries(self.admin, lambda: self._since(begin, meanwhile))
 
     def accept_topics(self) -> None:
         """The stream has taken note of what `since` told it last."""
         self._ids.update(self._last_ids)
 
-    def _since(self, begin: Mapping[TopicPartition, int]) -> dict[TopicPartition, LogFacts]:
-        found = self._facts(must_exist=False)
+    def _since(self, begin: Mapping[TopicPartition, int], meanwhile: Meanwhile | None) -> Facts:
+        found = self._facts(False, meanwhile)
         short = [each for each in begin if each in found and found[each].latest < begin[each]]
         if short and self._options.read_committed:
             for each, end in self._ask(dict.fromkeys(short, LATEST), READ_UNCOMMITTED).items():
@@ -73,45 +82,63 @@ class TopicLogs:
         anew = {name for name, topic_id in self._last_ids.items() if self._ids.get(name, topic_id) != topic_id}
         return {each: replace(fact, anew=True) if each.topic in anew else fact for each, fact in found.items()}
 
-    def _facts(self, must_exist: bool) -> dict[TopicPartition, LogFacts]:
+    def _facts(self, must_exist: bool, meanwhile: Meanwhile | None = None) -> Facts:
+        async def look(session: Session) -> "list[Facts | BaseException | None]":
+            also = [] if meanwhile is None else [meanwhile(session)]
+            return await session.kernel.all_of([self._look(session, must_exist), *also])
+
+        found, *done = self.admin.run(look)
+        for outcome in (found, *done):
+            if isinstance(outcome, BaseException):
+                raise outcome
+        assert isinstance(found, dict)
+        return found
+
+    async def _look(self, session: Session, must_exist: bool) -> Facts:
+        subscription, last = self._options.subscription, self._last_topics
+        expected = session.kernel.spawn(self._ends(session, chosen_partitions(subscription, last))) if last else None
+        try:
+            topics = [each for each in await session.refresh(names_to_ask(subscription)) if means(subscription, each)]
+            partitions = self._partitions(topics, must_exist)
+            self._last_ids = {each.name: each.topic_id for each in topics if any(each.topic_id)}  # not of old brokers
+            self._last_topics = topics
+            if expected is not None and topics == last:
+                return await expected
+        finally:
+            if expected is not None:
+                expected.cancel()
+        return await self._ends(session, partitions)
+
+    async def _ends(self, session: Session, partitions: Iterable[TopicPartition]) -> Facts:
         """Both questions go out together, the earliest offsets first: a batch waits for one answer less. A partition
         whose leader moves meanwhile may be asked in the other order; its earliest offset may then be the larger one, and
         nothing is read of it.
         """
-        partitions = self._partitions(must_exist)
-        earliest, latest = self._ask_all(
-            [
-                (dict.fromkeys(partitions, EARLIEST), self._isolation),
-                (dict.fromkeys(partitions, LATEST), self._isolation),
-            ]
+        asked = sorted(partitions)
+        earliest, latest = await self._answers(
+            session,
+            [(dict.fromkeys(asked, EARLIEST), self._isolation), (dict.fromkeys(asked, LATEST), self._isolation)],
         )
         # A topic that goes between the two questions is gone.
-        return {
-            each: LogFacts(earliest[each], latest[each]) for each in partitions if each in earliest and each in latest
-        }
+        return {each: LogFacts(earliest[each], latest[each]) for each in asked if each in earliest and each in latest}
 
     def _ask(self, wanted: dict[TopicPartition, int], isolation: int | None = None) -> dict[TopicPartition, int]:
-        return self._ask_all([(wanted, self._isolation if isolation is None else isolation)])[0]
+        level = self._isolation if isolation is None else isolation
+        return self.admin.run(lambda session: self._answers(session, [(wanted, level)]))[0]
 
-    def _ask_all(self, questions: list[tuple[dict[TopicPartition, int], int]]) -> list[dict[TopicPartition, int]]:
+    async def _answers(
+        self, session: Session, questions: list[tuple[dict[TopicPartition, int], int]]
+    ) -> list[dict[TopicPartition, int]]:
         """The offsets at the timestamps of each question, of the partitions that are there; all are asked at once."""
+        asked = [list_offsets(session, wanted, isolation_level=level) for wanted, level in questions]
+        return [offsets_there(answer) for answer in await session.kernel.all_of(asked)]
 
-        async def ask(session: Session) -> "list[dict[TopicPartition, OffsetAt | KafkaError] | BaseException]":
-            return await session.kernel.all_of(
-                [list_offsets(session, wanted, isolation_level=level) for wanted, level in questions]
-            )
-
-        return [offsets_there(answer) for answer in self.admin.run(ask)]
-
-    def _partitions(self, must_exist: bool) -> list[TopicPartition]:
+    def _partitions(self, topics: list[Topic], must_exist: bool) -> set[TopicPartition]:
+        """Those that the subscription means. Raises what keeps it from being read."""
         subscription = self._options.subscription
-        topics = self.admin.run(lambda session: session.refresh(names_to_ask(subscription)))
         for topic in topics:
-            if topic.error and topic.error not in _GONE and means(subscription, topic):
+            if topic.error and topic.error not in _GONE:
                 raise KafkaError(topic.error, f"topic {topic.name!r}")
-        self._last_ids = {
-            topic.name: topic.topic_id for topic in topics if any(topic.topic_id)
-        }  # old brokers have none
         missing = [topic.name for topic in topics if topic.error in _GONE]
         if missing and must_exist:
             raise UserError(
@@ -127,7 +154,7 @@ class TopicLogs:
                 "the topic has fewer",
                 "Correct the option assign, or add partitions to the topic",
             )
-        return sorted(chosen)
+        return chosen
 
 
 def offsets_there(

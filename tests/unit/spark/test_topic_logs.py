@@ -2,8 +2,6 @@
 there.
 """
 
-import asyncio
-import inspect
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,59 +10,80 @@ import pytest
 from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.base.ids import TopicPartition
 from headwater.client.errors import BootstrapFailed
+from headwater.client.reactor.kernel import Future, Kernel
 from headwater.client.types import EARLIEST, LATEST, READ_COMMITTED, Topic
 from headwater.spark import topic_logs
 from headwater.spark.offset_options import LogFacts
 from headwater.spark.options import parse_source_options
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
+METADATA = "metadata"
 
 
-def topic(name: str, partitions: int, error: ErrorCode = ErrorCode.NONE, topic_id: bytes = b"\1") -> Topic:
-    found: list[Any] = [SimpleNamespace(partition=number) for number in range(partitions)]
+def topic(
+    name: str, partitions: int, error: ErrorCode = ErrorCode.NONE, topic_id: bytes = b"\1", leader: int = 1
+) -> Topic:
+    found: list[Any] = [SimpleNamespace(partition=number, leader=leader) for number in range(partitions)]
     return Topic(name, topic_id, False, found, error)
 
 
 class FakeAdmin:
     """Logs from 0 on: `stable` is where readers of committed records are told that they end, `written` where they do.
 
-    `asked`: for each time that somebody waited for offsets, what was asked for meanwhile.
+    `bursts`: what was asked before the next answer came. Answers come when nothing can be done without them.
     """
 
-    def __init__(self, answers: list[list[Topic] | Exception], stable: int = 5, written: int = 5) -> None:
+    def __init__(self, answers: list[Any], stable: int = 5, written: int = 5) -> None:
         self.answers = answers
         self.ends = {True: stable, False: written}
-        self.asked: list[list[int]] = []
+        self.bursts: list[list[Any]] = []
         self.failure: Exception | None = None
-        self.session = SimpleNamespace(
-            deadline=lambda: 0,
-            pause=lambda attempt, deadline: True,
-            refresh=lambda names: self._next(),
-            kernel=SimpleNamespace(all_of=self._all_of),
-        )
+        self.leader_hangs = False
+        self.kernel = Kernel(SimpleNamespace(), lambda: 0.0)  # type: ignore[arg-type]
+        self._waiting: list[Future[None]] = []
+        self.session = SimpleNamespace(deadline=lambda: 0, pause=self._pause, refresh=self._refresh, kernel=self.kernel)
 
-    def _next(self) -> Any:
+    def run(self, what: Any) -> Any:
+        task = self.kernel.spawn(what(self.session))
+        while not task.done:
+            self.bursts.append([])
+            self.kernel.run_ready()
+            waiting, self._waiting = self._waiting, []
+            assert waiting or task.done, "waits for what will not come"
+            for each in waiting:
+                each.resolve(None)
+        return task.result()
+
+    async def ask(self, question: Any) -> None:
+        self.bursts[-1].append(question)
+        answered: Future[None] = Future()
+        self._waiting.append(answered)
+        await answered
+
+    async def _pause(self, attempt: int, deadline: float) -> bool:
+        return True
+
+    async def _refresh(self, names: list[str] | None) -> list[Topic]:
+        await self.ask(METADATA)
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, Exception):
             raise answer
-        return answer
-
-    def run(self, what: Any) -> Any:
-        outcome = what(self.session)
-        return asyncio.run(outcome) if inspect.iscoroutine(outcome) else outcome
-
-    async def _all_of(self, questions: list[Any]) -> list[Any]:
-        self.asked.append([])
-        return await asyncio.gather(*questions, return_exceptions=True)
+        topics: list[Topic] = answer() if callable(answer) else answer
+        return topics
 
     async def list_offsets(
         self, session: Any, wanted: dict[TopicPartition, int], *, isolation_level: int
     ) -> dict[TopicPartition, Any]:
         assert session is self.session
-        self.asked[-1] += set(wanted.values())
+        if not wanted:
+            return {}
+        (which,) = set(wanted.values())
+        end = self.ends[isolation_level == READ_COMMITTED]
+        await self.ask(which)
+        if self.leader_hangs:
+            await Future()
         if self.failure is not None:
             raise self.failure
-        end = self.ends[isolation_level == READ_COMMITTED]
         return {each: SimpleNamespace(offset=0 if at == EARLIEST else end) for each, at in wanted.items()}
 
 
@@ -81,7 +100,62 @@ def test_a_look_asks_for_both_ends_at_once_the_earliest_first(monkeypatch: pytes
     """
     admin = FakeAdmin([[topic("a", 2)]])
     assert logs_of(monkeypatch, admin).since({A0: 3, A1: 3}) == dict.fromkeys((A0, A1), LogFacts(0, 5))
-    assert admin.asked == [[EARLIEST, LATEST]]
+    assert admin.bursts == [[METADATA], [EARLIEST, LATEST], []]
+
+
+def test_a_look_at_a_cluster_that_has_not_changed_waits_for_one_burst_of_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    admin = FakeAdmin([[topic("a", 2)]])
+    there = logs_of(monkeypatch, admin)
+    there.since({A0: 3, A1: 3})
+    admin.bursts.clear()
+    admin.ends = {True: 7, False: 7}
+    assert there.since({A0: 5, A1: 5}, lambda _: admin.ask("group")) == dict.fromkeys((A0, A1), LogFacts(0, 7))
+    assert sorted(admin.bursts.pop(0), key=str) == sorted([METADATA, EARLIEST, LATEST, "group"], key=str)
+    assert not any(admin.bursts)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [topic("a", 1, topic_id=b"\2"), topic("a", 1, leader=2), topic("a", 2)],
+    ids=["made anew", "led by another", "one partition more"],
+)
+def test_ends_that_were_asked_before_the_cluster_was_known_to_have_changed_do_not_count(
+    monkeypatch: pytest.MonkeyPatch, changed: Topic
+) -> None:
+    """They may be those of the topic before, or of a leader that was deposed."""
+
+    def now() -> list[Topic]:
+        admin.ends = {True: 8, False: 8}
+        return [changed]
+
+    admin = FakeAdmin([[topic("a", 1)], now])
+    there = logs_of(monkeypatch, admin)
+    assert there.since({A0: 3}) == {A0: LogFacts(0, 5)}
+    assert {fact.latest for fact in there.since({A0: 3}).values()} == {8}
+
+
+def test_a_topic_that_is_gone_is_gone_though_its_leader_answers_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    admin = FakeAdmin([[topic("a", 1)], [topic("a", 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]])
+    there = logs_of(monkeypatch, admin)
+    there.since({A0: 3})
+    admin.leader_hangs = True
+    assert there.since({A0: 3}) == {}
+
+
+def test_what_is_done_beside_a_look_is_done_though_the_look_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    admin = FakeAdmin([KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "refused")])
+    told = []
+
+    async def tell(_: Any) -> None:
+        await admin.ask("group")
+        await admin.ask("group, once more")
+        told.append("told")
+
+    with pytest.raises(KafkaError, match="refused"):
+        logs_of(monkeypatch, admin).since({A0: 3}, tell)
+    assert told == ["told"]
 
 
 def test_an_offset_question_that_fails_is_the_error_of_the_look(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +189,7 @@ def test_where_a_log_ends_is_not_asked_twice_in_the_ordinary_course(monkeypatch:
     there = logs_of(monkeypatch, admin)
     assert there.since({A0: 5}) == {A0: LogFacts(0, 5)}
     assert there.since({A0: 2, A1: 7}) == {A0: LogFacts(0, 5)}
-    assert len(admin.asked) == 2
+    assert [each for burst in admin.bursts for each in burst].count(LATEST) == 2
 
 
 def test_a_topic_that_may_not_be_read_is_not_taken_for_gone(monkeypatch: pytest.MonkeyPatch) -> None:
