@@ -26,7 +26,7 @@ from bench.requests import Broken, Calls
 from bench.rows import Bench, Figures, Scenario
 from bench.streams import COMMIT_MS, FIRST_MS, PARTITIONS, TOPIC_CONFIGS, fill, pace
 from bench.streams_apps import make
-from bench.streams_state import Counted, OwnMemory
+from bench.streams_state import Counted, OwnMemory, on_own_broker
 from headwater.base.ids import TopicPartition
 from headwater.client.admin import Admin
 from headwater.client.producer.producer import Producer
@@ -182,14 +182,16 @@ def large_state_scenarios() -> list[Scenario]:
                 Kind("streams-10m-restart", "Streams: restart with 10 M keys", "ms", LESS, started, 1_000),
                 Kind("streams-10m-restore", "Streams: restore of 10 M keys, per million", "ms", LESS, "", 3_000),
             ),
-            growth,
+            on_own_broker(growth),
             1,
+            needs_broker=False,
             about_broker=False,
         ),
         Scenario(
             (Kind("streams-10m-takeover", "Streams: 10 M keys go on with a standby", "ms", LESS, "", 3_000),),
-            takeover,
+            on_own_broker(takeover),
             1,
+            needs_broker=False,
             about_broker=False,
         ),
     ]
