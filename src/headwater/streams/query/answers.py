@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
+from headwater.client.partitioner import partition_for_key
 from headwater.streams.query.questions import Question, plain
 from headwater.streams.query.readable import Readable, opened
 from headwater.streams.serdes.port import Serde
@@ -21,6 +22,8 @@ def answer(tasks: Sequence[tuple[Readable, StorePlan]], question: Question) -> l
 
     Of a value by key there is at most one, and `count` gives one row with the count of all.
     """
+    if question.operation.gives == "value":
+        tasks = _likely_first(tasks, question.key)
     found: list[Row] = []
     for task, plan in tasks:
         shaped = _Shape(plan, task)
@@ -38,6 +41,16 @@ def answer(tasks: Sequence[tuple[Readable, StorePlan]], question: Question) -> l
                     if len(found) > question.limit:
                         break
     return found
+
+
+def _likely_first(tasks: Sequence[tuple[Readable, StorePlan]], key: Any) -> Sequence[tuple[Readable, StorePlan]]:
+    """Where the default partitioner puts the key, if all partitions are here; an application may have put it elsewhere."""
+    if len(tasks) < 2:
+        return tasks
+    task, plan = tasks[0]
+    raw = (plan.key or task.settings.key).serialize(key)
+    likely = partition_for_key(raw, 1 + max(task.partition for task, _ in tasks))
+    return sorted(tasks, key=lambda each: each[0].partition != likely)
 
 
 class _Shape:

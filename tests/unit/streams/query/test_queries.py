@@ -16,14 +16,16 @@ from headwater.streams import App, Materialized, Windowed, key_value_store, sess
 from headwater.streams.engine.task import Task
 from headwater.streams.engine.task_settings import TaskSettings
 from headwater.streams.query import connect
+from headwater.streams.query.answers import answer
 from headwater.streams.query.directory import Host, partitions_here
 from headwater.streams.query.local import LocalStore
 from headwater.streams.query.questions import BadQuestion, encode, from_json, from_text, parse, plain
-from headwater.streams.query.readable import NotReady
+from headwater.streams.query.readable import NotReady, store_plan
 from headwater.streams.query.server import QueryServer
 from headwater.streams.query.slots import LeadDirectory, SlotDirectory
 from headwater.streams.query.state_reader import StateReader
 from headwater.streams.serdes.resolving import resolve
+from headwater.streams.serdes.stock import TEXT
 from headwater.streams.slot.open_task import Clients, OpenTask
 from headwater.streams.stores.lmdb import LmdbState
 from headwater.streams.stores.memory import MemoryState
@@ -49,6 +51,7 @@ class Shown:
         self._task = task
         self._state = state
         self.ready = ready
+        self.asked = 0
 
     @property
     def plan(self) -> SubTopology:
@@ -66,7 +69,16 @@ class Shown:
     def snapshot(self) -> Iterator[MemoryState]:
         if not self.ready:
             raise NotReady("The state of task 0_0 is not open", "", "Ask again")
+        self.asked += 1
         yield self._state
+
+
+class Elsewhere(Shown):
+    """Of an application that puts keys where it likes."""
+
+    @property
+    def partition(self) -> int:
+        return (self._task.partition + 1) % 4
 
 
 class Hosts:
@@ -229,6 +241,20 @@ def test_the_lead_asks_for_a_key_where_its_partition_is() -> None:
                     client.store("counts").all()
                 with pytest.raises(UserError, match="no store"):
                     client.store("others").all()
+
+
+def test_a_key_is_looked_up_in_its_partition_and_in_others_only_if_it_is_not_there() -> None:
+    with fruit(4) as driver:
+        tasks = [task for task in shown(driver) if any(store.name == "counts" for store in task.plan.stores)]
+        here = [(task, plan) for task in tasks if (plan := store_plan(task, "counts")) is not None]
+        ask = parse(here[0][1].spec.kind, "get", {"key": "banana"}, TEXT)
+        (found,) = answer(here, ask)
+        assert found["value"] == 1
+        assert {task.partition: task.asked for task in tasks} == {n: int(n == found["partition"]) for n in range(4)}
+        assert answer(here, parse(here[0][1].spec.kind, "get", {"key": "cherry"}, TEXT)) == []
+        assert sum(task.asked for task in tasks) == 1 + 4
+        elsewhere = [(Elsewhere(task._task, task._state), plan) for task, plan in here]
+        assert answer(elsewhere, ask) == [{**found, "partition": (found["partition"] + 1) % 4}]
 
 
 def _rows_of(tasks: list[Shown]) -> list[dict[str, Any]]:
