@@ -9,7 +9,7 @@ import os
 import random
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -92,11 +92,12 @@ class Found:
         )
         self._consumer.assign([TopicPartition(topic, partition) for partition in self.rows])
 
-    def until(self, count: int) -> None:
+    def until(self, count: int, meanwhile: Callable[[], object] = lambda: None) -> None:
         give_up_at = time.monotonic() + PATIENCE_S
         while sum(map(len, self.rows.values())) < count:
             assert time.monotonic() < give_up_at, f"{self._topic}: {sum(map(len, self.rows.values()))} of {count}"
-            self._take(1.0)
+            if not self._take(1.0):
+                meanwhile()
 
     def until_quiet(self) -> None:
         while self._take(5.0):
@@ -137,16 +138,16 @@ def test_everything_is_there_once_though_300_processes_die_or_stand_still(
             storm.blow()
             time.sleep(dice.uniform(0, 1))
             if storm.blows % CHECK_EVERY == 0:
-                check(expected, results, framed)
+                check(expected, results, framed, storm)
                 taken_s = time.monotonic() - began
                 print(
                     f"{storm.blows} of {KILLS} in {taken_s:.0f} s, {expected.count} records: {dict(storm.counts)}",
                     flush=True,
                 )
-        check(expected, results, framed)
+        check(expected, results, framed, storm)
         results.until_quiet()
         framed.until_quiet()
-        check(expected, results, framed)
+        check(expected, results, framed, storm)
         storm.driver.ask(stop=NAME)
         check_stopped(cluster.bootstrap)
         check_changelogs(cluster.bootstrap, expected)
@@ -158,10 +159,10 @@ def test_everything_is_there_once_though_300_processes_die_or_stand_still(
         framed.close()
 
 
-def check(expected: Expected, results: Found, framed: Found) -> None:
+def check(expected: Expected, results: Found, framed: Found, storm: Storm) -> None:
     results.until(sum(map(len, expected.rows.values())))
     assert results.rows == expected.rows
-    framed.until(sum(map(len, expected.framed.values())))
+    framed.until(sum(map(len, expected.framed.values())), meanwhile=lambda: storm.driver.slots(NAME))
     assert framed.by_key == expected.framed
 
 

@@ -11,7 +11,6 @@ Started by `streams_drivers`.
 
 import json
 import sys
-import threading
 from typing import Any
 
 import headwater.spark
@@ -60,7 +59,7 @@ def make_streams(name: str, brokers: str, store: str) -> tuple[App, Stream]:
 
 class ThroughFrame:
     """A query that writes what comes out of the application to a topic, exactly once. One that has failed, because
-    brokers or executors were away for too long, is started again, as whoever runs it would do.
+    brokers or executors were away for too long, is started again when it is tended, as whoever runs it would do.
     """
 
     def __init__(self, counts: Stream, spark: Any, servers: str, topic: str, state: str) -> None:
@@ -68,21 +67,21 @@ class ThroughFrame:
         writer = frame.select("key", "value").writeStream.format("headwater")
         writer = writer.option("kafka.bootstrap.servers", servers).option("topic", topic)
         self._writer = writer.option("checkpointLocation", f"{state}/checkpoint-{topic}")
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._supervise, daemon=True)
-        self._thread.start()
+        self._query: Any = None
 
-    def _supervise(self) -> None:
-        query = self._writer.start()
-        while not self._stopping.wait(0.5):
-            if not query.isActive:
-                print(f"the query is started again: {query.exception()}", file=sys.stderr)
-                query = self._writer.start()
-        query.stop()
+    def tend(self) -> None:
+        if self._query is not None and self._query.isActive:
+            return
+        if self._query is not None:
+            print(f"the query is started again: {self._query.exception()}", file=sys.stderr)
+        try:
+            self._query = self._writer.start()
+        except Exception as error:  # noqa: BLE001 - the next time, then
+            print(f"the query does not start: {error}", file=sys.stderr)
 
     def stop(self) -> None:
-        self._stopping.set()
-        self._thread.join()
+        if self._query is not None:
+            self._query.stop()
 
 
 def main(master: str, settings: str) -> None:
@@ -91,6 +90,8 @@ def main(master: str, settings: str) -> None:
     queries: dict[str, ThroughFrame] = {}
     for line in sys.stdin:
         told = json.loads(line)
+        for query in queries.values():
+            query.tend()
         if "run" in told:
             name = told["run"]
             app, counts = make_streams(name, told["servers"], told["store"])
