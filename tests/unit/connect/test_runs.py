@@ -27,7 +27,7 @@ from headwater.connect.data.runs import RUN_RECORDS_MIN, Column, SinkRun, Source
 from headwater.connect.data.schema import INT64, STRING, Schema
 from headwater.connect.data.struct import Struct
 from headwater.connect.errors import DataError
-from headwater.connect.plugins import Catalog, Kind
+from headwater.connect.plugins import Catalog, Kind, Plugin, of_function
 from headwater.connect.runtime import source
 from headwater.connect.runtime.offsets import ConnectorOffsets, MemoryOffsetStore
 from headwater.connect.runtime.pipeline import Pipeline
@@ -35,6 +35,7 @@ from headwater.connect.runtime.sink_conversion import SinkConversion
 from headwater.connect.runtime.source import SourceWorkerTask
 from headwater.connect.runtime.task import State, TaskId
 from headwater.connect.runtime.tolerance import Tolerance
+from headwater.connect.transforms.fields import HoistField
 
 PATIENCE_S = 60.0
 PROPS = {"name": "c", "connector.class": "C", "errors.restart": "false"}
@@ -104,6 +105,7 @@ class MemoryProducer:
     def __init__(self) -> None:
         self.one_by_one: list[tuple[Any, ...]] = []
         self.runs: list[list[tuple[Any, ...]]] = []
+        self.sent: list[tuple[Any, ...]] = []  # both, in their order
         self.error: KafkaError | None = None
 
     def __call__(self, _settings: object) -> "MemoryProducer":
@@ -111,6 +113,7 @@ class MemoryProducer:
 
     def send(self, topic: str, value: bytes, **rest: Any) -> None:
         self.one_by_one.append((topic, rest["key"], value, rest["partition"], rest["timestamp_ms"]))
+        self.sent.append(self.one_by_one[-1])
         rest["on_delivery"](None, None)
 
     def send_many(
@@ -119,6 +122,7 @@ class MemoryProducer:
         times = timestamps_ms if isinstance(timestamps_ms, list) else [timestamps_ms] * len(values)
         rows = zip(keys or [None] * len(values), values, times, strict=True)
         self.runs.append([(topic, key, value, partition, time_ms) for key, value, time_ms in rows])
+        self.sent += self.runs[-1]
         return Delivery(self.error)
 
     def flush(self, _timeout: float) -> None: ...
@@ -356,8 +360,107 @@ def test_a_sinks_records_go_one_by_one_where_each_counts() -> None:
     assert conversion().sink_run(consumed(values, topic="u")) is None
     assert conversion().sink_run(consumed(values[:3])) is None
     assert conversion(**{"value.converter": "IntegerConverter"}).sink_run(consumed(values)) is None
-    dropped = {"transforms": "a", "transforms.a.type": "Filter"}
-    assert conversion(**dropped).sink_run(consumed(values)) is None
+    failing = {"transforms": "a", "transforms.a.type": "ExtractField$Value", "transforms.a.field": "x"}
+    assert conversion(**failing).sink_run(consumed(values)) is None
+    assert conversion(**{"transforms": "a", "transforms.a.type": "Filter"}).sink_run(consumed(values)) == []
+
+
+def test_transforms_that_may_not_be_repeated_see_each_record_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+
+    def counts(record: Any) -> Any:
+        seen.append(record.value)
+        return record
+
+    class Derived(HoistField):  # whatever it does besides
+        pass
+
+    for made, pure in ((of_function(counts), False), (Derived, False), (HoistField, True)):
+        catalog = Catalog()
+        catalog.add(Plugin(Kind.TRANSFORMATION, "Made", made), ("Made",))
+        monkeypatch.setattr(f"{__name__}.Catalog", lambda catalog=catalog: catalog)
+        props = {"transforms": "a", "transforms.a.type": "Made", "transforms.a.field": "x"}
+        assert (conversion(**props).sink_run(consumed([b"v"] * MANY)) is not None) == pure
+    assert seen == []
+
+
+CHAIN = {
+    "transforms": "name,route,hide,key,drop,head",
+    "transforms.name.type": "HoistField$Value",
+    "transforms.name.field": "line",
+    "transforms.route.type": "RegexRouter",
+    "transforms.route.regex": "t",
+    "transforms.route.replacement": "routed",
+    "transforms.hide.type": "InsertField$Value",
+    "transforms.hide.timestamp.field": "at",
+    "transforms.hide.static.field": "who",
+    "transforms.hide.static.value": "me",
+    "transforms.key.type": "ValueToKey",
+    "transforms.key.fields": "line,at",
+    "transforms.drop.type": "Filter",
+    "transforms.drop.predicate": "p",
+    "transforms.head.type": "InsertHeader",
+    "transforms.head.header": "h",
+    "transforms.head.value.literal": "1",
+    "transforms.head.predicate": "p",
+    "predicates": "p",
+    "predicates.p.type": "TopicNameMatches",
+    "predicates.p.pattern": "u.*",
+    "key.converter": "JsonConverter",
+    "value.converter": "JsonConverter",
+}
+
+
+def test_a_sink_gets_the_same_records_when_transforms_go_over_them_at_once() -> None:
+    made = conversion(**CHAIN | {"key.converter": "StringConverter"})
+    records = consumed([b'{"schema":{"type":"int32"},"payload":%d}' % number for number in range(MANY)])
+    run = made.sink_run(records)
+    assert run is not None
+    assert list(run) == [made.sink_record(each) for each in records]
+    assert {each.topic for each in run} == {"routed"}
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_source_sends_the_same_when_transforms_go_over_its_records_at_once(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Some dropped, some with headers, some of other topics and source partitions; offsets, records and their order."""
+    dice = Random(seed)
+    records: list[SourceRecord] = []
+    while len(records) < 4 * MANY:
+        topic, partition = dice.choice("tuvw") if records else "t", {"p": dice.randrange(2)}
+        for _ in range(dice.randrange(2 * RUN_RECORDS_MIN) if records else RUN_RECORDS_MIN):
+            number = len(records)
+            records.append(
+                SourceRecord(
+                    topic=topic, value_schema=STRING, value=f"v{number}", timestamp_ms=number,
+                    source_partition=partition, source_offset={"n": number},
+                )
+            )  # fmt: skip
+    chain = {**CHAIN, "predicates.p.pattern": "u", "transforms.head.predicate": "q", "predicates": "p,q"}
+    chain |= {"predicates.q.type": "TopicNameMatches", "predicates.q.pattern": "w"}
+    at_once, one_by_one = MemoryProducer(), MemoryProducer()
+    one_by_one.takes_many = False
+    outcomes = []
+    for producer in (at_once, one_by_one):
+        worker, offsets = run_task(monkeypatch, OnePoll(records), producer, **chain)
+        assert worker.trace is None
+        outcomes.append(sorted(offsets.all(), key=str))
+    assert outcomes[0] == outcomes[1]
+    assert at_once.sent == one_by_one.sent
+    assert at_once.runs
+    assert len(at_once.one_by_one) < len(one_by_one.one_by_one)
+
+
+def test_a_record_that_a_transform_refuses_is_told_and_those_before_it_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
+    producer = MemoryProducer()
+    props = {"transforms": "a", "transforms.a.type": "Cast$Value", "transforms.a.spec": "int32"}
+    records = numbered(MANY, lambda number: "no number" if number == 20 else str(number))
+    worker, offsets = run_task(monkeypatch, OnePoll(records), producer, **props)
+    assert worker.state is State.FAILED
+    assert "TRANSFORMATION" in (worker.trace or "")
+    assert len(producer.one_by_one) == 20
+    assert offsets.all() == [({"p": 1}, {"n": 19})]
 
 
 @pytest.mark.parametrize("values", [["a", "é", "\ud800"], [None, "a", 1, 2.0], [True, {"a": 1}]])

@@ -185,6 +185,32 @@ def source_runs(records: Sequence[SourceRecord]) -> Iterator[Sequence[SourceReco
         yield others
 
 
+class Transformed(NamedTuple):
+    """Records that follow each other, and what transforms made of them: a run, or None where they all were dropped, or
+    are to go one by one (`is_dropped` says which).
+    """
+
+    originals: Sequence[SourceRecord]
+    run: SourceRun | None
+    is_dropped: bool = False
+
+
+def transformed_runs(originals: Sequence[SourceRecord], made: Sequence[SourceRecord | None]) -> Iterator[Transformed]:
+    """In their order."""
+    begin = 0
+    for is_dropped, group in groupby(made, key=lambda each: each is None):
+        end = begin + sum(1 for _ in group)
+        if is_dropped:
+            yield Transformed(originals[begin:end], None, is_dropped=True)
+        else:
+            at = begin
+            for piece in source_runs([each for each in made[begin:end] if each is not None]):
+                run = piece if isinstance(piece, SourceRun) else None
+                yield Transformed(originals[at : at + len(piece)], run)
+                at += len(piece)
+        begin = end
+
+
 class SinkRun(_Run[SinkRecord]):
     """Records of one topic, without headers, as converters made them of what the consumer gave."""
 

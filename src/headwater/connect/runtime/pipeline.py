@@ -2,16 +2,18 @@
 task.
 """
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 from headwater.connect.config.definition import own_config
 from headwater.connect.converters.base import Converter
 from headwater.connect.data.record import ConnectRecord
 from headwater.connect.plugins import Catalog, Kind
 from headwater.connect.runtime.tolerance import Stage, Tolerance
-from headwater.connect.transforms.base import Transformation
+from headwater.connect.transforms.base import Transformation, is_pure
 from headwater.connect.transforms.predicates import Predicate
+
+R = TypeVar("R", bound=ConnectRecord)
 
 
 class Step(NamedTuple):
@@ -34,6 +36,27 @@ class Pipeline:
         self.key = _converter(catalog, "key", props, worker)
         self.value = _converter(catalog, "value", props, worker)
         self.header = _converter(catalog, "header", props, worker)
+
+    @property
+    def is_pure(self) -> bool:
+        """Whether its transforms may go over records at once, and once more over the same ones."""
+        return all(
+            is_pure(each.transform) and (each.predicate is None or is_pure(each.predicate)) for each in self.steps
+        )
+
+    def transform_run(self, records: Iterable[R]) -> list[R | None]:
+        """Of pure transforms: each record, or None where it is dropped. What it raises is about one of them: whoever
+        calls goes on one by one then.
+        """
+        current: list[Any] = list(records)
+        for step in self.steps:
+            apply = step.transform.apply
+            if step.predicate is None:
+                current = [None if each is None else apply(each) for each in current]
+            else:
+                applies = step.applies
+                current = [apply(each) if each is not None and applies(each) else each for each in current]
+        return current
 
     def transform(self, record: ConnectRecord, original: Any, tolerance: Tolerance) -> ConnectRecord | None:
         """None: dropped. Raises Skipped or ConnectError by the tolerance."""

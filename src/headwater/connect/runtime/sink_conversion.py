@@ -2,6 +2,8 @@
 Spark.
 """
 
+from collections.abc import Sequence
+
 from headwater.client import ConsumerRecord
 from headwater.connect.data.record import Header, SinkRecord
 from headwater.connect.data.runs import RUN_RECORDS_MIN, ArrowColumn, SinkRun
@@ -15,14 +17,16 @@ class SinkConversion:
     def __init__(self, pipeline: Pipeline, tolerance: Tolerance, *, columns: bool = False) -> None:
         """`columns`: whether who takes the runs wants values as Arrow's columns, where there are some."""
         self._pipeline, self._tolerance, self._columns = pipeline, tolerance, columns
+        self._is_pure = pipeline.is_pure
         self._names = [class_name(each) for each in (pipeline.key, pipeline.value, pipeline.header)]
 
-    def sink_run(self, records: list[ConsumerRecord]) -> SinkRun | None:
-        """None: these go one by one, because transforms look at each, or because a converter raised: the record that
-        is at fault is found, tried again and told by `sink_record`.
+    def sink_run(self, records: list[ConsumerRecord]) -> Sequence[SinkRecord] | None:
+        """What is left of them, all at once; a `SinkRun` where there are no transforms. None: these go one by one,
+        because a transform may not be repeated, or because one, or a converter, raised: the record that is at fault is
+        found, tried again and told by `sink_record`.
         """
         pipe = self._pipeline
-        if pipe.steps or len(records) < RUN_RECORDS_MIN or any(record.headers for record in records):
+        if not self._is_pure or len(records) < RUN_RECORDS_MIN or any(record.headers for record in records):
             return None
         topic = records[0].topic
         if any(record[0] != topic for record in records):
@@ -31,12 +35,15 @@ class SinkConversion:
             keys = pipe.key.to_connect_run(topic, [record.key for record in records])
             data = [record.value for record in records]
             values = self._column(topic, data) or pipe.value.to_connect_run(topic, data)
+            run = SinkRun(records, keys, values)
+            if pipe.steps:
+                return [each for each in pipe.transform_run(run) if each is not None]
         except Exception:  # noqa: BLE001
             return None
-        return SinkRun(records, keys, values)
+        return run
 
     def _column(self, topic: str, data: list[bytes | None]) -> ArrowColumn | None:
-        if not self._columns:
+        if not self._columns or self._pipeline.steps:
             return None
         import pyarrow as pa
 

@@ -13,7 +13,7 @@ from headwater.base.errors import ErrorCode, KafkaError
 from headwater.client import Admin, Producer
 from headwater.connect.api import OffsetReader, SourceTask, TransactionContext
 from headwater.connect.data.record import ConnectRecord, SourceRecord
-from headwater.connect.data.runs import RUN_RECORDS_MIN, SourceRun, source_runs
+from headwater.connect.data.runs import RUN_RECORDS_MIN, SourceRun, source_runs, transformed_runs
 from headwater.connect.errors import ConnectError, RetriableError
 from headwater.connect.runtime.offsets import ConnectorOffsets
 from headwater.connect.runtime.pipeline import Pipeline, class_name
@@ -290,32 +290,50 @@ class Sending:
         self._counting = threading.Lock()
         self._told_of = 0, 0
         self._tells = type(task).commit_record is not SourceTask.commit_record
-        # one by one where a transform looks at each, the plugin is told of each, or one may fail and the others not
-        self._takes_runs = not (pipeline.steps or self._tells or tolerance.tolerant)
+        # one by one where the plugin is told of each, or one may fail and the others not
+        self._takes_runs = pipeline.is_pure and not self._tells and not tolerance.tolerant
         self._names = [class_name(each) for each in (pipeline.key, pipeline.value, pipeline.header)]
 
     def send_all(self, records: Iterable[SourceRecord], begin: Callable[[], None] = lambda: None) -> bool:
         """What a poll gave, by runs where that comes to the same, after `begin`, which is called before each. False:
         the task was given up before the end.
         """
-        pieces: Iterable[Iterable[SourceRecord]] = [records]
-        is_long = isinstance(records, Sequence) and len(records) >= RUN_RECORDS_MIN
-        by_runs = is_long and self._takes_runs and self.producer.takes_many
-        if by_runs:
-            pieces = source_runs(cast("Sequence[SourceRecord]", records))
-        for piece in pieces:
+        for piece, run, is_dropped in self._pieces(records):
             if self._given_up():
                 return False
-            if by_runs and isinstance(piece, SourceRun) and self._send_run(piece, begin):
+            if run is not None and self._send_run(run, begin):
                 continue
             for record in piece:
                 if self._given_up():
                     return False
                 begin()
-                self.send(record)
+                if is_dropped:
+                    self._drop(self.submitted.submit(record.source_partition, record.source_offset), record)
+                else:
+                    self.send(record)
                 if len(self._outcomes) >= _UNTOLD_MAX:
                     self.tell_arrived()
         return True
+
+    def _pieces(
+        self, records: Iterable[SourceRecord]
+    ) -> Iterator[tuple[Iterable[SourceRecord], SourceRun | None, bool]]:
+        """Records as they came, with the run that transforms made of them; or whether they were dropped."""
+        is_long = isinstance(records, Sequence) and len(records) >= RUN_RECORDS_MIN
+        if not (is_long and self._takes_runs and self.producer.takes_many):
+            yield records, None, False
+            return
+        given = cast("Sequence[SourceRecord]", records)
+        if self._pipeline.steps:
+            try:
+                made = self._pipeline.transform_run(given)
+            except Exception:  # noqa: BLE001 - which one it was is found, tried again and told one by one
+                yield records, None, False
+                return
+            yield from transformed_runs(given, made)
+        else:
+            for piece in source_runs(given):
+                yield piece, piece if isinstance(piece, SourceRun) else None, False
 
     def _given_up(self) -> bool:
         return self._worker.cancelled

@@ -123,8 +123,7 @@ def convert(conversion: Conversion) -> "Callable[[Iterator[pa.RecordBatch]], Ite
             read += batch.num_rows
             packing = Packing(conversion.nulls_fail)
             if not packing.add_columns(batch, kept.pipeline):
-                for record in records_of(batch):
-                    _take(kept, packing, record)
+                _take_all(kept, packing, list(records_of(batch)))
             if kept.dead is not None:
                 kept.dead.flush()  # before the batch counts as done
             yield from packing.chunks()
@@ -134,10 +133,20 @@ def convert(conversion: Conversion) -> "Callable[[Iterator[pa.RecordBatch]], Ite
     return run
 
 
-def _take(kept: _Kept, packing: "Packing", record: ConsumerRecord) -> None:
-    made = kept.records.sink_record(record)
-    if made is None:
+def _take_all(kept: _Kept, packing: "Packing", records: list[ConsumerRecord]) -> None:
+    run = kept.records.sink_run(records)
+    if run is None:
+        for record in records:
+            made = kept.records.sink_record(record)
+            if made is not None:
+                _take(kept, packing, record, made)
         return
+    originals = {each[:3]: each for each in records}
+    for made in run:
+        _take(kept, packing, originals[made.original_topic, made.original_partition, made.offset], made)
+
+
+def _take(kept: _Kept, packing: "Packing", record: ConsumerRecord, made: SinkRecord) -> None:
     try:
         packing.add(made)
     except DataError as error:

@@ -1,6 +1,6 @@
 """What transforms share: which part of the record they change, and the checks that Connect makes of it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Literal
 
 from headwater._version import VERSION
@@ -8,6 +8,7 @@ from headwater.connect.config.definition import ConfigDef
 from headwater.connect.data.record import ConnectRecord
 from headwater.connect.data.schema import Field, Schema
 from headwater.connect.data.struct import Struct
+from headwater.connect.data.validation import validate
 from headwater.connect.errors import DataError
 
 Part = Literal["key", "value"]
@@ -15,7 +16,13 @@ SCHEMAS_CACHED_MAX = 16
 
 
 class Transformation:
-    """`configure` once, then `apply` per record; None drops it. One thread at a time."""
+    """`configure` once, then `apply` per record; None drops it. One thread at a time.
+
+    `is_pure`: what becomes of a record follows from the record alone, and nothing else is done. Such transforms go over
+    many records at once, and again over those records one by one where one of them is at fault.
+    """
+
+    is_pure: ClassVar[bool] = False
 
     config_def: ClassVar[ConfigDef] = ConfigDef()
     version: ClassVar[str] = VERSION
@@ -34,6 +41,11 @@ class Transformation:
         """Nothing is held, as it stands."""
 
 
+def is_pure(thing: object) -> bool:
+    """Whether its own class says so: one that is derived may do more than the one it comes from."""
+    return bool(type(thing).__dict__.get("is_pure", False))
+
+
 class PartTransformation(Transformation):
     """Works on the key (`Name$Key`) or on the value (`Name$Value`)."""
 
@@ -41,6 +53,7 @@ class PartTransformation(Transformation):
 
     def __init__(self) -> None:
         self._schemas: dict[Schema, Schema] = {}
+        self._carried: dict[Schema, Carried] = {}
 
     def of(self, record: ConnectRecord) -> tuple[Schema | None, Any]:
         return (record.key_schema, record.key) if self.part == "key" else (record.value_schema, record.value)
@@ -50,11 +63,53 @@ class PartTransformation(Transformation):
             return record.replaced(key_schema=schema, key=value, **more)
         return record.replaced(value_schema=schema, value=value, **more)
 
+    def carried(self, schema: Schema, made: "Carried") -> "Carried":
+        if len(self._carried) >= SCHEMAS_CACHED_MAX:
+            self._carried.clear()
+        self._carried[schema] = made
+        return made
+
     def remember(self, schema: Schema, changed: Schema) -> Schema:
         if len(self._schemas) >= SCHEMAS_CACHED_MAX:
             self._schemas.clear()
         self._schemas[schema] = changed
         return changed
+
+
+class Carried:
+    """The values that structs of a changed schema take over from those before, found by position. They fit their fields
+    there, so only nulls are looked at: they become the default, or are refused where the new field is required.
+    """
+
+    def __init__(self, old: Schema, changed: Schema, names: Iterable[str], *, with_default: bool) -> None:
+        """`names`: of the old fields whose values the first ones of the changed schema get."""
+        self.schema = changed
+        fields = []
+        for name in names:
+            field = old.field(name)
+            if field is None:
+                raise DataError(f"{name} is not a valid field name")
+            fields.append(field)
+        self._positions = [field.position for field in fields]
+        self._is_whole = self._positions == list(range(len(old.fields)))
+        self._empty = [None] * (len(changed.fields) - len(fields))
+        self._nulls = [
+            (index, default, changed.fields[index])
+            for index, field in enumerate(fields)
+            for default in [field.schema.default if with_default else None]
+            if default is not None or not changed.fields[index].schema.optional
+        ]
+
+    def values(self, old: Struct) -> list[Any]:
+        """A list of its own, with a null for each field that is new."""
+        there = old.values_without_defaults()
+        found = [*there, *self._empty] if self._is_whole else [*(there[at] for at in self._positions), *self._empty]
+        for index, default, field in self._nulls:
+            if found[index] is None:
+                if default is None:
+                    validate(field.schema, None, f'field: "{field.name}"')
+                found[index] = default
+        return found
 
 
 def require_map(value: Any, purpose: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from headwater.connect.data.struct import Struct
 from headwater.connect.data.validation import type_of, with_default
 from headwater.connect.data.values import numeric_of, temporal_text
 from headwater.connect.errors import ConfigError, DataError
-from headwater.connect.transforms.base import PartTransformation, basics, field_value, require_map, require_struct
+from headwater.connect.transforms.base import Carried, PartTransformation, basics, require_map, require_struct
 
 _BITS: Final = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
 _FROM: Final = frozenset(Type) - {Type.ARRAY, Type.MAP, Type.STRUCT}
@@ -59,6 +59,7 @@ class _Spec:
 
 
 class Cast(PartTransformation):
+    is_pure = True
     doc = "Casts fields, or the whole key or value, to another type: numbers, booleans and strings; bytes become base64 text."
     config_def = ConfigDef(
         listing(
@@ -82,16 +83,22 @@ class Cast(PartTransformation):
             return record
         if schema is None:
             return self.put(record, None, self._schemaless(value))
-        changed = self._schemas.get(schema) or self.remember(schema, self._changed(schema))
         if self._whole is not None:
+            changed = self._schemas.get(schema) or self.remember(schema, self._changed(schema))
             return self.put(record, changed, cast(schema, value, self._whole))
+        carried = self._carried.get(schema) or self.carried(schema, self._struct(schema, value))
         old = require_struct(value, "cast types")
-        new = Struct(changed)
+        values = carried.values(old)
         for field in old.schema.fields:
-            found = field_value(old, field, self._with_default)
             target = self._casts.get(field.name)
-            new.put(field.name, found if target is None else cast(field.schema, found, target))
-        return self.put(record, changed, new)
+            if target is not None:
+                values[field.position] = cast(field.schema, values[field.position], target)
+        return self.put(record, carried.schema, Struct.of(carried.schema, values))
+
+    def _struct(self, schema: Schema, value: Any) -> Carried:
+        changed = self._changed(schema)
+        names = [each.name for each in require_struct(value, "cast types").schema.fields]
+        return Carried(schema, changed, names, with_default=self._with_default)
 
     def _schemaless(self, value: Any) -> Any:
         if self._whole is not None:

@@ -19,11 +19,20 @@ from headwater.connect.data.record import ConnectRecord
 from headwater.connect.data.schema import Schema, Type, struct
 from headwater.connect.data.struct import Struct
 from headwater.connect.errors import ConfigError, DataError
-from headwater.connect.transforms.base import PartTransformation, Transformation, basics, require_map, require_struct
+from headwater.connect.transforms.base import (
+    SCHEMAS_CACHED_MAX,
+    Carried,
+    PartTransformation,
+    Transformation,
+    basics,
+    require_map,
+    require_struct,
+)
 from headwater.connect.transforms.field_path import field_at, parse_path, value_in_map, value_in_struct
 
 
 class ExtractField(PartTransformation):
+    is_pure = True
     doc = "Takes one field out of the key or value and makes it the whole. A null stays null."
     config_def = ConfigDef(
         text("field", REQUIRED, MEDIUM, "The field to take out; with V2 of the syntax a path, as in `a.b`."),
@@ -56,6 +65,7 @@ class ExtractField(PartTransformation):
 
 
 class HoistField(PartTransformation):
+    is_pure = True
     doc = "Wraps the whole key or value into a struct (or a map) of one field."
     config_def = ConfigDef(text("field", REQUIRED, MEDIUM, "The name of that field."))
 
@@ -92,6 +102,7 @@ class _Renames:
 
 
 class ReplaceField(PartTransformation):
+    is_pure = True
     doc = "Drops fields, or keeps only some, and gives others another name."
     config_def = ConfigDef(
         listing("exclude", [], MEDIUM, "Fields to drop; counts before `include`."),
@@ -115,24 +126,23 @@ class ReplaceField(PartTransformation):
             kept = {self._renames.get(name, name): each for name, each in old_map.items() if self._keeps(name)}
             return self.put(record, None, kept)
         old = require_struct(value, "field replacement")
-        changed = self._schemas.get(old.schema) or self.remember(old.schema, self._changed(old.schema))
-        new = Struct(changed)
-        for field in changed.fields:
-            name = self._old_names.get(field.name, field.name)
-            new.put(field.name, old.get(name) if self._with_default else old.get_without_default(name))
-        return self.put(record, changed, new)
+        carried = self._carried.get(old.schema) or self.carried(old.schema, self._changed(old.schema))
+        return self.put(record, carried.schema, Struct.of(carried.schema, carried.values(old)))
 
     def _keeps(self, name: str) -> bool:
         return name not in self._exclude and (not self._include or name in self._include)
 
-    def _changed(self, schema: Schema) -> Schema:
+    def _changed(self, schema: Schema) -> Carried:
         kept = (
             (self._renames.get(each.name, each.name), each.schema) for each in schema.fields if self._keeps(each.name)
         )
-        return struct(kept, **basics(schema))
+        made = struct(kept, **basics(schema))
+        names = [self._old_names.get(field.name, field.name) for field in made.fields]
+        return Carried(schema, made, names, with_default=self._with_default)
 
 
 class ValueToKey(Transformation):
+    is_pure = True
     doc = "Makes a new key of fields of the value."
     config_def = ConfigDef(
         listing("fields", REQUIRED, HIGH, "The fields of the value that make the key.", NonEmptyList()), REPLACE_NULL
@@ -140,6 +150,7 @@ class ValueToKey(Transformation):
 
     def setup(self, config: Mapping[str, Any]) -> None:
         self._fields: list[str] = config["fields"]
+        self._carried: dict[Schema, Carried] = {}
         self._with_default = config["replace.null.with.default"]
 
     def apply(self, record: ConnectRecord) -> ConnectRecord:
@@ -148,11 +159,14 @@ class ValueToKey(Transformation):
             value = require_map(record.value, purpose)
             return record.replaced(key_schema=None, key={name: value.get(name) for name in self._fields})
         old = require_struct(record.value, purpose)
-        schema = Schema(Type.STRUCT) if not self._fields else self._key_schema(old.schema)
-        key = Struct(schema)
-        for name in self._fields:
-            key.put(name, old.get(name) if self._with_default else old.get_without_default(name))
-        return record.replaced(key_schema=schema, key=key)
+        carried = self._carried.get(old.schema)
+        if carried is None:
+            schema = Schema(Type.STRUCT) if not self._fields else self._key_schema(old.schema)
+            carried = Carried(old.schema, schema, self._fields, with_default=self._with_default)
+            if len(self._carried) >= SCHEMAS_CACHED_MAX:
+                self._carried.clear()
+            self._carried[old.schema] = carried
+        return record.replaced(key_schema=carried.schema, key=Struct.of(carried.schema, carried.values(old)))
 
     def _key_schema(self, schema: Schema) -> Schema:
         fields = []

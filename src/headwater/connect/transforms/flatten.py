@@ -15,6 +15,7 @@ from headwater.connect.transforms.base import PartTransformation, basics, requir
 
 
 class Flatten(PartTransformation):
+    is_pure = True
     doc = "Makes one level of nested structs or maps; names are joined by the delimiter. Arrays are not changed."
     config_def = ConfigDef(text("delimiter", ".", MEDIUM, "What stands between the names."))
 

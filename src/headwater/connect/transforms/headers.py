@@ -22,6 +22,7 @@ from headwater.connect.transforms.base import (
 
 
 class DropHeaders(Transformation):
+    is_pure = True
     doc = "Removes headers by their names."
     config_def = ConfigDef(listing("headers", REQUIRED, HIGH, "The names.", NonEmptyList()))
 
@@ -33,6 +34,7 @@ class DropHeaders(Transformation):
 
 
 class InsertHeader(Transformation):
+    is_pure = True
     doc = "Adds a header to each record."
     config_def = ConfigDef(
         text("header", REQUIRED, HIGH, "The header's name."),
@@ -52,6 +54,7 @@ class InsertHeader(Transformation):
 
 
 class HeaderFrom(PartTransformation):
+    is_pure = True
     doc = "Moves or copies fields of the key or value into headers."
     config_def = ConfigDef(
         listing("fields", REQUIRED, HIGH, "The fields.", NonEmptyList()),

@@ -10,7 +10,7 @@ from headwater.connect.data.record import ConnectRecord, SinkRecord
 from headwater.connect.data.schema import INT32, INT64, STRING, TIMESTAMP_SCHEMA, Schema, struct
 from headwater.connect.data.struct import Struct
 from headwater.connect.errors import ConfigError, DataError
-from headwater.connect.transforms.base import PartTransformation, basics, field_value, require_map, require_struct
+from headwater.connect.transforms.base import Carried, PartTransformation, basics, require_map, require_struct
 
 _OPTIONALITY: Final = " `!` behind the name makes the field required, `?` (or nothing) optional."
 _SCHEMAS: Final = {
@@ -29,6 +29,7 @@ class _Insertion(NamedTuple):
 
 
 class InsertField(PartTransformation):
+    is_pure = True
     doc = "Adds fields: topic, partition, offset (sinks only), timestamp, or a fixed text."
     config_def = ConfigDef(
         text("topic.field", None, MEDIUM, "The field for the topic." + _OPTIONALITY),
@@ -61,17 +62,20 @@ class InsertField(PartTransformation):
             old_map = require_map(value, "field insertion")
             return self.put(record, None, {**old_map, **dict(self._values(record, typed=False))})
         old = require_struct(value, "field insertion")
-        changed = self._schemas.get(old.schema)
-        if changed is None:
-            fields = [(each.name, each.schema) for each in old.schema.fields]
-            fields += [(each.name, each.schema) for each in self._insertions]
-            changed = self.remember(old.schema, struct(fields, **basics(old.schema)))
-        new = Struct(changed)
-        for field in old.schema.fields:
-            new.put(field.name, field_value(old, field, self._with_default))
+        carried = self._carried.get(old.schema) or self.carried(old.schema, self._changed(old.schema))
+        values, at = carried.values(old), len(old.schema.fields)
         for name, each in self._values(record, typed=True):
-            new.put(name, each)
-        return self.put(record, changed, new)
+            while carried.schema.fields[at].name != name:
+                at += 1
+            values[at] = each
+        return self.put(record, carried.schema, Struct.of(carried.schema, values))
+
+    def _changed(self, schema: Schema) -> Carried:
+        names = [each.name for each in schema.fields]
+        fields = [(each.name, each.schema) for each in schema.fields]
+        fields += [(each.name, each.schema) for each in self._insertions]
+        made = struct(fields, **basics(schema))
+        return Carried(schema, made, names, with_default=self._with_default)
 
     def _values(self, record: ConnectRecord, *, typed: bool) -> Iterator[tuple[str, Any]]:
         """A partition or timestamp that a record does not have is not inserted."""

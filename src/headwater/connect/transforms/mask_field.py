@@ -12,7 +12,7 @@ from headwater.connect.data.record import ConnectRecord
 from headwater.connect.data.schema import Schema, Type
 from headwater.connect.data.struct import Struct
 from headwater.connect.errors import DataError
-from headwater.connect.transforms.base import PartTransformation, field_value, require_map, require_struct
+from headwater.connect.transforms.base import Carried, PartTransformation, require_map, require_struct
 
 _ZEROS: Final[tuple[tuple[type, Any], ...]] = (  # in this order: a bool is an int, a datetime a date
     (bool, False),
@@ -28,6 +28,7 @@ _BITS: Final = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
 
 
 class MaskField(PartTransformation):
+    is_pure = True
     doc = "Hides fields: each becomes the zero of its type (0, false, empty), or the replacement."
     config_def = ConfigDef(
         listing("fields", REQUIRED, HIGH, "The fields to hide.", NonEmptyList()),
@@ -47,10 +48,15 @@ class MaskField(PartTransformation):
                 record, None, {**old_map, **{name: self._masked(old_map.get(name), None) for name in self._fields}}
             )
         old = require_struct(value, "mask fields")
-        new = Struct(old.schema)
+        carried = self._carried.get(old.schema)
+        if carried is None:
+            names = [each.name for each in old.schema.fields]
+            made = Carried(old.schema, old.schema, names, with_default=self._with_default)
+            carried = self.carried(old.schema, made)
+        new = Struct.of(old.schema, carried.values(old))
         for field in old.schema.fields:
-            found = field_value(old, field, self._with_default)
-            new.put(field.name, self._masked(found, field.schema) if field.name in self._fields else found)
+            if field.name in self._fields:
+                new.put(field.name, self._masked(new.get_without_default(field.name), field.schema))
         return self.put(record, schema, new)
 
     def _masked(self, value: Any, schema: Schema | None) -> Any:

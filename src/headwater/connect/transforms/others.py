@@ -15,6 +15,7 @@ from headwater.connect.transforms.date_format import DateFormat
 
 
 class Filter(Transformation):
+    is_pure = True
     doc = "Drops every record. With a predicate: every record that it is true for."
 
     def apply(self, record: ConnectRecord) -> None:
@@ -22,6 +23,7 @@ class Filter(Transformation):
 
 
 class SetSchemaMetadata(PartTransformation):
+    is_pure = True
     doc = "Sets the name, the version, or both, of the schema of the key or value."
     config_def = ConfigDef(
         text("schema.name", None, HIGH, "The name."), whole("schema.version", None, HIGH, "The version."), REPLACE_NULL
@@ -52,6 +54,7 @@ class SetSchemaMetadata(PartTransformation):
 
 
 class RegexRouter(Transformation):
+    is_pure = True
     doc = "Sends records to another topic: where the pattern matches all of the topic's name, its first match is replaced."
     config_def = ConfigDef(
         text("regex", REQUIRED, HIGH, "The pattern.", Pattern()),
@@ -70,6 +73,7 @@ class RegexRouter(Transformation):
 
 
 class TimestampRouter(Transformation):
+    is_pure = True
     doc = "Sends records to a topic with their timestamp in its name."
     config_def = ConfigDef(
         text("topic.format", "${topic}-${timestamp}", HIGH, "The name, with `${topic}` and `${timestamp}` in it."),

@@ -11,6 +11,7 @@ from headwater.connect.java_regex import compile_java
 
 
 class Predicate:
+    is_pure: ClassVar[bool] = False  # as of a transform
     config_def: ClassVar[ConfigDef] = ConfigDef()
     version: ClassVar[str] = VERSION
     doc: ClassVar[str] = ""
@@ -29,6 +30,7 @@ class Predicate:
 
 
 class HasHeaderKey(Predicate):
+    is_pure = True
     doc = "True for records that have a header of this name."
     config_def = ConfigDef(text("name", REQUIRED, MEDIUM, "The header's name.", NonEmptyText()))
 
@@ -40,6 +42,7 @@ class HasHeaderKey(Predicate):
 
 
 class RecordIsTombstone(Predicate):
+    is_pure = True
     doc = "True for records whose value is null."
 
     def test(self, record: ConnectRecord) -> bool:
@@ -53,6 +56,7 @@ class _NonEmptyPattern(Pattern):
 
 
 class TopicNameMatches(Predicate):
+    is_pure = True
     doc = "True for records whose topic's name matches, all of it."
     config_def = ConfigDef(text("pattern", REQUIRED, MEDIUM, "The regular expression.", _NonEmptyPattern()))
 

@@ -14,7 +14,7 @@ from headwater.connect.data.schema import Schema, Type
 from headwater.connect.data.struct import Struct
 from headwater.connect.data.validation import with_default
 from headwater.connect.errors import ConfigError, ConnectError, DataError
-from headwater.connect.transforms.base import PartTransformation, basics, field_value, require_map, require_struct
+from headwater.connect.transforms.base import Carried, PartTransformation, basics, require_map, require_struct
 from headwater.connect.transforms.date_format import DateFormat
 
 _SCHEMAS: Final = {
@@ -30,6 +30,7 @@ _LONG: Final = 1 << 63
 
 
 class TimestampConverter(PartTransformation):
+    is_pure = True
     doc = "Converts times, of one field or of the whole, between text, Unix numbers, Date, Time and Timestamp."
     config_def = ConfigDef(
         text("field", "", HIGH, "The field; empty for the whole key or value."),
@@ -84,11 +85,15 @@ class TimestampConverter(PartTransformation):
         return made if schema.default is None else with_default(made, self._filled(schema.default, made))
 
     def _filled(self, old: Struct, changed: Schema) -> Struct:
-        new = Struct(changed)
-        for field in old.schema.fields:
-            found = field_value(old, field, self._with_default)
-            new.put(field.name, self._converted(found, _kind_of(field.schema)) if field.name == self._field else found)
-        return new
+        carried = self._carried.get(old.schema)
+        if carried is None or carried.schema is not changed:
+            names = [each.name for each in old.schema.fields]
+            made = Carried(old.schema, changed, names, with_default=self._with_default)
+            carried = self.carried(old.schema, made)
+        values, field = carried.values(old), old.schema.field(self._field)
+        if field is not None:
+            values[field.position] = self._converted(values[field.position], _kind_of(field.schema))
+        return Struct.of(changed, values)
 
     def _converted(self, value: Any, kind: str | None) -> Any:
         if value is None:
