@@ -7,13 +7,14 @@ ended. Owned by the loop of its server.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from headwater.sql.language.errors import SqlError
 from headwater.sql.plan.catalog import Column
 from headwater.sql.server.analytics import Bounds, Interruption, Relation, answer
+from headwater.sql.server.duckdb_functions import OwnFunction
 
 AT_ONCE: Final = 2
 SECONDS_MAX: Final = 100.0  # below the two minutes that the door gives an answer, so that this is what is told
@@ -29,12 +30,12 @@ class Analyst:
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._running: dict[asyncio.Future[Rows], Interruption] = {}
 
-    async def answer(self, text: str, relations: Mapping[str, Relation]) -> Rows:
-        """The columns and rows of a query over these relations. Raises SqlError."""
+    async def answer(self, text: str, relations: Mapping[str, Relation], functions: Sequence[OwnFunction] = ()) -> Rows:
+        """The columns and rows of a query in DuckDB's words over these relations. Raises SqlError."""
         try:
             async with asyncio.timeout(self._seconds_max):
                 await self._turns.acquire()
-                return await self._run(text, relations)
+                return await self._run(text, relations, functions)
         except TimeoutError:
             raise SqlError(
                 f"The query had no answer within {self._seconds_max:g} seconds, and was stopped.",
@@ -49,10 +50,10 @@ class Analyst:
             await asyncio.wait(list(self._running))
         self._threads.shutdown()
 
-    async def _run(self, text: str, relations: Mapping[str, Relation]) -> Rows:
+    async def _run(self, text: str, relations: Mapping[str, Relation], functions: Sequence[OwnFunction]) -> Rows:
         interruption = Interruption()
         loop = asyncio.get_running_loop()
-        future = loop.run_in_executor(self._threads, answer, text, relations, self._bounds, interruption)
+        future = loop.run_in_executor(self._threads, answer, text, relations, self._bounds, interruption, functions)
         self._running[future] = interruption
         future.add_done_callback(self._ended)
         try:

@@ -4,7 +4,12 @@ that the sources have now.
 A query that our own planner takes is carried out by it; DuckDB gets what it does not take. DuckDB runs in memory,
 without files, network or extensions, and its settings are locked before the query is read, so that SQL can reach
 nothing but the given rows. An answer is read piece by piece, within bounds, and stays in Arrow until its rows are
-taken. Values are DuckDB's: its division, its order of NULL, its functions.
+taken. Values are DuckDB's: its division, its order of NULL, its functions; scalar functions of CREATE FUNCTION are
+there, too, where their types are plain (`duckdb_functions`).
+
+DuckDB does not tell names by their letters' case, and has no columns that `*` leaves out. So of two sources whose names
+differ in case alone, the second has another name in the text that DuckDB gets; and ROWTIME, ROWPARTITION and ROWOFFSET
+are columns only where a query names them, and are left out of `*` then.
 """
 
 from __future__ import annotations
@@ -13,17 +18,18 @@ import importlib
 import itertools
 import re
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from headwater.sql.arrow_types import HUGE, sql_type, table_of
 from headwater.sql.language import types
 from headwater.sql.language.errors import SqlError, SqlSyntaxError
-from headwater.sql.language.tokens import Kind, tokenize
+from headwater.sql.language.tokens import Kind, Token, tokenize
 from headwater.sql.plan import reading
 from headwater.sql.plan.catalog import Column, SourceInfo
+from headwater.sql.server.duckdb_functions import OwnFunction
 
 MEMORY_MAX: Final = "1GB"
 _BATCH_ROWS: Final = 2048  # DuckDB's own measure
@@ -101,8 +107,9 @@ _TO_BYTES: Final = """CREATE MACRO to_bytes(given, form) AS CASE lower(form)
     WHEN 'hex' THEN unhex(given) WHEN 'base64' THEN from_base64(given) WHEN 'utf8' THEN encode(given)
     WHEN 'ascii' THEN encode(given) END"""
 _OTHERS: Final = (
-    "DuckDB carries out joins, sub-queries, GROUP BY and ORDER BY of such questions, with its own functions. ksqlDB's and "
-    "one's own are known in questions to one stream or table without these, and in persistent queries."
+    "DuckDB carries out joins, sub-queries, GROUP BY and ORDER BY of such questions, with its own functions, and scalar "
+    "ones of CREATE FUNCTION whose types are plain. ksqlDB's and all others are known in questions to one stream or table "
+    "without these, and in persistent queries."
 )
 
 
@@ -118,16 +125,56 @@ def is_query(text: str) -> bool:
     )
 
 
-def sources_in(text: str) -> dict[str, bool]:
-    """Names that stand where a query has its sources, with the case that they have there, and whether they surely are
-    sources: what follows a comma may be a column.
+class SourceName(NamedTuple):
+    """A name where a query has its sources. Without quotes its case does not count, and is kept as it was written."""
+
+    text: str
+    is_quoted: bool
+
+    @property
+    def sql(self) -> str:
+        """The name of the stream or table that it means."""
+        return self.text if self.is_quoted else self.text.upper()
+
+
+def sources_in(text: str) -> dict[SourceName, bool]:
+    """The names that stand where a query has its sources, and whether they surely are sources: what follows a comma may
+    be a column.
     """
-    found: dict[str, bool] = {}
+    found: dict[SourceName, bool] = {}
     for before, token in itertools.pairwise(tokenize(text)):
-        follows = before.text in _BEFORE_A_SOURCE and before.kind in (Kind.NAME, Kind.SYMBOL)
-        if follows and token.is_name:
-            name = text[token.start : token.end] if token.kind is Kind.NAME else token.text
+        if _is_before_a_source(before) and token.is_name:
+            name = _name_of(token, text)
             found[name] = found.get(name, False) or before.text != ","
+    return found
+
+
+def _is_before_a_source(token: Token) -> bool:
+    return token.text in _BEFORE_A_SOURCE and token.kind in (Kind.NAME, Kind.SYMBOL)
+
+
+def _name_of(token: Token, text: str) -> SourceName:
+    is_quoted = token.kind is not Kind.NAME
+    return SourceName(token.text if is_quoted else text[token.start : token.end], is_quoted)
+
+
+def pseudo_in(text: str) -> tuple[str, ...]:
+    """The pseudo columns that a query names."""
+    named = {each.text for each in tokenize(text) if each.is_name}
+    return tuple(each for each in reading.PSEUDO if each in named)
+
+
+def told_apart(names: Iterable[SourceName]) -> dict[SourceName, str]:
+    """What each is called in DuckDB: as it is written, unless another has that name in other letters."""
+    found: dict[SourceName, str] = {}
+    taken: dict[str, SourceName] = {}
+    for name in names:
+        called, number = name.text, 1
+        while (other := taken.get(called.lower())) is not None and other.sql != name.sql:
+            number += 1
+            called = f"{name.text}_{number}"
+        taken[called.lower()] = name
+        found[name] = called
     return found
 
 
@@ -136,8 +183,11 @@ def answer(
     relations: Mapping[str, Relation],
     bounds: Bounds = USUAL_BOUNDS,
     interruption: Interruption | None = None,
+    functions: Sequence[OwnFunction] = (),
 ) -> tuple[tuple[Column, ...], Iterator[list[Any]]]:
-    """The columns and rows of a query over these relations. Raises SqlError. It computes: for threads."""
+    """The columns and rows of a query in DuckDB's words over these relations; it may call `functions`. Raises SqlError.
+    It computes: for threads.
+    """
     interruption = interruption or Interruption()
     duckdb = engine()
     connection = duckdb.connect(":memory:")
@@ -153,10 +203,12 @@ def answer(
         connection.execute(f"SET memory_limit='{MEMORY_MAX}'; SET threads=1; SET enable_external_access=false;")
         connection.execute("SET python_enable_replacements=false; SET autoload_known_extensions=false;")
         connection.execute(_TO_BYTES)
+        for each in functions:
+            each.register(connection)
         connection.execute("SET lock_configuration=true;")
         interruption.attach(connection)
         try:
-            schema, batches = _batches(connection, in_duckdbs_words(text), bounds, interruption)
+            schema, batches = _batches(connection, text, bounds, interruption)
         except (duckdb.Error, OSError, ValueError) as error:  # Arrow's errors are among the latter two
             interruption.check()
             kind = SqlSyntaxError if isinstance(error, duckdb.ParserException) else SqlError
@@ -210,25 +262,53 @@ def engine() -> Any:
         ) from None
 
 
-def in_duckdbs_words(text: str) -> str:
-    """Names between backquotes have double quotes there; all else is the same."""
+def in_duckdbs_words(
+    text: str,
+    called: Mapping[SourceName, str] | None = None,
+    hidden: Sequence[str] = (),
+    functions: Sequence[OwnFunction] = (),
+) -> str:
+    """Names between backquotes have double quotes there, sources are `called` as `told_apart` says, also before the dot
+    of a column, own functions have their names there, and `*` has none of the `hidden` columns; all else is the same.
+    """
     pieces, at = [], 0
-    for token in tokenize(text):
-        if token.kind is Kind.QUOTED_NAME:
-            pieces += [text[at : token.start], '"' + token.text.replace('"', '""') + '"']
+    tokens = tokenize(text)
+    own = {each.name: each.called for each in functions}
+    for before, token, behind in zip([None, *tokens], tokens, [*tokens[1:], None], strict=False):
+        put = None
+        if token.is_name:
+            name = _name_of(token, text)
+            follows = behind.text if behind is not None and behind.kind is Kind.SYMBOL else ""
+            new = name.text
+            if follows == "(":
+                new = own.get(token.text.upper(), name.text)
+            elif follows == "." or (before is not None and _is_before_a_source(before)):
+                new = (called or {}).get(name, name.text)
+            if name.is_quoted or new != name.text:
+                put = '"' + new.replace('"', '""') + '"'
+        elif hidden and token.text == "*" and before is not None and before.text in ("SELECT", "DISTINCT", "ALL", ","):
+            put = f"COLUMNS(lambda name: name NOT IN ({', '.join(map(repr, hidden))}))"
+        if put is not None:
+            pieces += [text[at : token.start], put]
             at = token.end
     return "".join([*pieces, text[at:]])
 
 
-def relation_of(source: SourceInfo, rows: Sequence[Sequence[Any]]) -> Relation:
-    """The rows of a stream or table, columns in the order in which `SELECT *` has them, pseudo columns behind."""
+def relation_of(source: SourceInfo, rows: Sequence[Sequence[Any]], pseudo: Sequence[str] = ()) -> Relation:
+    """The rows of a table, columns in the order in which `SELECT *` has them; the bounds of windows and those of the
+    `pseudo` columns behind.
+    """
     given = reading.row_columns(source, source.name)
     places = {each.name: place for place, each in enumerate(given)}
     names = [each.name for each in (*source.key_columns, *source.value_columns, *source.header_columns)]
-    names += [each.name for each in given if each.name not in names]
+    names += [each.name for each in given if each.name not in names and _is_shown(each.name, pseudo)]
     kinds = {each.name: each.type for each in given}
     order = [places[name] for name in names]
     return Relation(tuple((name, kinds[name]) for name in names), [[row[at] for at in order] for row in rows])
+
+
+def _is_shown(name: str, pseudo: Sequence[str]) -> bool:
+    return name not in reading.PSEUDO or name in pseudo
 
 
 def size_of(value: Any) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from headwater.base.acls import Operation
@@ -29,6 +29,7 @@ from headwater.sql.plan.session import Session
 from headwater.sql.server import analytics, pull, push, rights
 from headwater.sql.server.analyst import Analyst
 from headwater.sql.server.config import LAG_MAX, SqlServerConfig
+from headwater.sql.server.duckdb_functions import own_functions
 from headwater.sql.server.printing import Printer, Registered
 from headwater.sql.server.views import READING, Views
 from headwater.web.callers import EVERYBODY, Caller
@@ -230,21 +231,26 @@ class RowQueries:
     ) -> Answer:
         """By DuckDB. `parsed`: our own parser took it, so names that are not there are told in its words."""
         catalog = self._session().catalog
-        relations: dict[str, analytics.Relation] = {}
+        relations: dict[analytics.SourceName, analytics.Relation] = {}
+        pseudo = analytics.pseudo_in(text)
+        reads_topics = False
         for name, surely in analytics.sources_in(text).items():
-            source = catalog.sources.get(name) or catalog.sources.get(name.upper())
+            source, topic = await self._meant(name, surely, caller)
             if source is not None:
                 await rights.require_source(caller, Operation.READ, source)
-                relations[name] = await self._relation(source, properties)
-            if source is not None or not surely:
-                continue
-            topic = await self._topic_named(name, caller)
-            if topic is not None:
+                relations[name] = await self._relation(source, properties, pseudo)
+            elif topic is not None:
                 await require(caller, topic_need(Operation.READ, topic))
                 relations[name] = analytics.relation_of_topic(await self._records(topic))
-            elif parsed:
-                await self._refuse_unknown(name.upper(), caller)
-        columns, rows = await self._analyst.answer(text, relations)
+                reads_topics = True
+            elif surely and parsed:
+                await self._refuse_unknown(name.text.upper(), caller)
+        called = analytics.told_apart(relations)
+        allowed = {name: each for name, each in catalog.functions.items() if name not in catalog.withheld}
+        functions = own_functions(text, allowed)
+        words = analytics.in_duckdbs_words(text, called, () if reads_topics else pseudo, functions)
+        named = {called[name]: each for name, each in relations.items()}
+        columns, rows = await self._analyst.answer(words, named, functions)
 
         async def each_row() -> AsyncIterator[list[Any]]:
             for row in rows:
@@ -252,10 +258,27 @@ class RowQueries:
 
         return None, columns, each_row()
 
-    async def _relation(self, source: SourceInfo, properties: Mapping[str, str]) -> analytics.Relation:
+    async def _meant(
+        self, name: analytics.SourceName, surely: bool, caller: Caller
+    ) -> tuple[SourceInfo | None, str | None]:
+        """The stream or table of this name, or else the topic. A name between quotes is a stream's in other letters only
+        where there is no topic that is called just so.
+        """
+        sources = self._session().catalog.sources
+        source = sources.get(name.sql)
+        if source is not None or not surely:
+            return source, None
+        topic = await self._topic_named(name.text, caller)
+        alike = sources.get(name.text) or sources.get(name.text.upper())
+        return (None, topic) if alike is None or topic == name.text else (alike, None)
+
+    async def _relation(
+        self, source: SourceInfo, properties: Mapping[str, str], pseudo: Sequence[str]
+    ) -> analytics.Relation:
         if source.kind is SourceKind.TABLE:
-            return analytics.relation_of(source, await self._views.rows(source))
-        (statement,) = parse(f"SELECT * FROM `{source.name.replace('`', '``')}`;")
+            return analytics.relation_of(source, await self._views.rows(source), pseudo)
+        selected = ", ".join(("*", *pseudo))
+        (statement,) = parse(f"SELECT {selected} FROM `{source.name.replace('`', '``')}`;")
         assert isinstance(statement, tree.Select)
         planned = push.plan(statement.query, self._session().catalog.copy(), self._config.brokers, properties)
         made = push.PushQuery(planned, self._config.client, properties, to_end=True)

@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 
+from headwater.sql.functions.python_functions import EVERYTHING
 from headwater.sql.language import tree, types
 from headwater.sql.language.errors import SqlError
 from headwater.sql.language.parser import parse
 from headwater.sql.plan.session import Session
 from headwater.sql.server import analytics
 from headwater.sql.server.analyst import AT_ONCE, Analyst
+from headwater.sql.server.analytics import SourceName
+from headwater.sql.server.duckdb_functions import own_functions
 from headwater.sql.server.lookup import key_of, lookup_of
 
 _ORDERS = analytics.Relation(
@@ -26,7 +29,8 @@ _PEOPLE = analytics.Relation(
 
 
 def _ask(text: str) -> tuple[list[tuple[str, str]], list[list[Any]]]:
-    columns, rows = analytics.answer(text, {"orders": _ORDERS, "People": _PEOPLE})
+    words = analytics.in_duckdbs_words(text)
+    columns, rows = analytics.answer(words, {"orders": _ORDERS, "People": _PEOPLE})
     return [(each.name, str(each.type)) for each in columns], list(rows)
 
 
@@ -165,7 +169,72 @@ def test_which_texts_are_questions_with_an_end() -> None:
 
 def test_which_names_are_sources() -> None:
     text = "SELECT a, b FROM Orders o, `people` WHERE x IN (SELECT y FROM more) AND z = 1"
-    assert analytics.sources_in(text) == {"b": False, "Orders": True, "people": False, "more": True}
+    assert analytics.sources_in(text) == {
+        SourceName("b", False): False,
+        SourceName("Orders", False): True,
+        SourceName("people", True): False,
+        SourceName("more", False): True,
+    }
+    assert [each.sql for each in analytics.sources_in(text)] == ["B", "ORDERS", "people", "MORE"]
+
+
+def test_sources_whose_names_differ_in_case_are_told_apart() -> None:
+    """DuckDB took both for the one that came last."""
+    text = 'SELECT a.id, `orders`.id FROM orders a JOIN `orders` ON a.id = `orders`.id JOIN "ORDERS" c ON c.id = a.id;'
+    names = analytics.sources_in(text)
+    called = analytics.told_apart(names)
+    own, other = called[SourceName("orders", False)], called[SourceName("orders", True)]
+    assert own.lower() != other.lower()
+    assert called[SourceName("ORDERS", True)].lower() == own.lower(), "the same stream as the first"
+    rows = {own: _ORDERS, other: analytics.Relation((("ID", types.INTEGER),), [[3], [4]])}
+    assert list(analytics.answer(analytics.in_duckdbs_words(text, called), rows)[1]) == [[3, 3]]
+    plain = analytics.told_apart(analytics.sources_in("SELECT * FROM Orders, `people`"))
+    assert list(plain.values()) == ["Orders", "people"]
+
+
+def test_pseudo_columns_are_there_where_they_are_named_and_not_in_a_star() -> None:
+    session = Session()
+    session.run("CREATE TABLE t (k STRING PRIMARY KEY, v INT) WITH (kafka_topic='t', value_format='JSON');")
+    row = [7, 1700, 0, 5, "a"]  # as a view has it: the value, ROWTIME, ROWPARTITION, ROWOFFSET, the key
+    table = session.catalog.find("T")
+    for text, names, expected in (
+        ("SELECT * FROM t JOIN t u USING (k);", ["K", "V", "V"], ["a", 7, 7]),
+        ("SELECT * FROM t ORDER BY ROWTIME;", ["K", "V"], ["a", 7]),
+        ("SELECT *, ROWTIME AS at FROM t ORDER BY rowoffset;", ["K", "V", "AT"], ["a", 7, 1700]),
+        ("SELECT COUNT(*) AS n, v * 2 AS w FROM t GROUP BY v, ROWTIME;", ["N", "W"], [1, 14]),
+    ):
+        pseudo = analytics.pseudo_in(text)
+        relation = analytics.relation_of(table, [row], pseudo)
+        columns, rows = analytics.answer(analytics.in_duckdbs_words(text, {}, pseudo), {"t": relation})
+        assert ([each.name for each in columns], list(rows)) == (names, [expected])
+
+
+def test_own_functions_are_called_by_duckdb() -> None:
+    session = Session(functions_allowed=EVERYTHING)
+    for code in (
+        "def half(x: int) -> int: return 10 // x",
+        "def shown(x: int | None, y: str) -> str: return f'{x}{y}'",
+        "def parts(x: str) -> list[str]: return list(x)",
+        "from typing import Annotated\nimport pyarrow as pa, pyarrow.compute as pc\n"
+        "def doubled(x: Annotated[pa.Array, 'INTEGER']) -> Annotated[pa.Array, 'BIGINT']: return pc.multiply(x, 2)",
+        "from datetime import date\ndef year(x: date) -> int: return -x.year",
+        "def mapped(x: int) -> dict[str, int]: return {}",
+        "def many(*x: int) -> int: return 1",
+    ):
+        name = code.split("def ")[1].partition("(")[0]
+        session.run(f"CREATE FUNCTION {name} AS $${code}$$;")
+    text = "SELECT half(id - 1) h, shown(NULL, who) s, parts(who) p, doubled(id) d FROM orders ORDER BY id;"
+    own = own_functions(text, session.catalog.functions)
+    assert sorted(each.name for each in own) == ["DOUBLED", "HALF", "PARTS", "SHOWN"]
+    words = analytics.in_duckdbs_words(text, functions=own)
+    rows = list(analytics.answer(words, {"orders": _ORDERS}, functions=own)[1])
+    assert rows[0] == [None, "Noneada", ["a", "d", "a"], 2]
+    assert [row[0] for row in rows] == [None, 10, 5]
+    assert own_functions("SELECT mapped(1), many(1, 2), year FROM orders", session.catalog.functions) == []
+    text = "SELECT year(born) AS y FROM people ORDER BY 1;"  # DuckDB has one, too
+    own = own_functions(text, session.catalog.functions)
+    words = analytics.in_duckdbs_words(text, functions=own)
+    assert list(analytics.answer(words, {"people": _PEOPLE}, functions=own)[1]) == [[-2000], [-1815]]
 
 
 @pytest.mark.parametrize(
