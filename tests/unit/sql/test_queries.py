@@ -142,3 +142,12 @@ def test_rows_of_every_version_of_a_schema_are_read_and_what_a_version_has_not_i
     written = [first.serialize(["a1"]), second.serialize(["a2", "b2"]), third.serialize(["b3", "c3"])]
     assert len({each[:5] for each in written}) == 3  # the ids
     assert [second.deserialize(each) for each in written] == [["a1", None], ["a2", "b2"], [None, "b3"]]
+
+
+def test_a_row_that_cannot_be_decoded_ends_a_query_that_is_told_so() -> None:
+    """`ksql.fail.on.deserialization.error` was taken, and had no effect."""
+    sql = "CREATE STREAM s (id INT KEY, v INT) WITH (kafka_topic='s', value_format='JSON'); CREATE STREAM t AS SELECT * FROM s;"
+    inputs = [{"topic": "s", "key": 1, "value": {"v": "no number"}, "timestamp": 0}]
+    assert run(sql, inputs) == []
+    with pytest.raises(Exception, match="no number"):
+        run(sql, inputs, {"ksql.fail.on.deserialization.error": "true"})

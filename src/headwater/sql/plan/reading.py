@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 
 THROW_ON_INVALID: Final = "ksql.timestamp.throw.on.invalid"
+FAIL_ON_BYTES: Final = "ksql.fail.on.deserialization.error"
 
 
 class NoKey:
@@ -165,14 +166,14 @@ def _header(role: Role, name: str | None, headers: Any) -> Any:
     return next((value for key, value in reversed(list(headers)) if key == name), None)
 
 
-def throws_on_invalid(settings: Mapping[str, str], *, accepted: bool = False) -> bool:
-    """Whether a row whose TIMESTAMP column says no time ends a query, instead of being left out. Raises SqlError.
-    `accepted`: by an earlier version, perhaps, to which every value was the same.
+def is_set(settings: Mapping[str, str], name: str, *, default: bool = False, accepted: bool = False) -> bool:
+    """Whether a property is 'true'. Raises SqlError. `accepted`: by an earlier version, perhaps, to which every value
+    was the same.
     """
-    given = settings.get(THROW_ON_INVALID, "false")
-    if not accepted and given.strip().lower() not in ("true", "false"):
-        raise SqlError(f"{THROW_ON_INVALID} cannot be '{given}'.", hint="It is 'true' or 'false'.")
-    return given.strip().lower() == "true"
+    given = settings.get(name, str(default)).strip().lower()
+    if not accepted and given not in ("true", "false"):
+        raise SqlError(f"{name} cannot be '{settings[name]}'.", hint="It is 'true' or 'false'.")
+    return given == "true"
 
 
 def timestamp_extractor(

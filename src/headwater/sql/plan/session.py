@@ -318,17 +318,22 @@ class Session:
         return given
 
     def _builder(self, app: App, errors: Errors) -> QueryBuilder:
-        throws = reading.throws_on_invalid(self.settings, accepted=not self.checks_schemas)
+        throws = self._is_set(reading.THROW_ON_INVALID)
         return QueryBuilder(app, self.catalog, errors, reset=self._reset(), throws=throws)
 
+    def _is_set(self, name: str) -> bool:
+        return reading.is_set(self.settings, name, accepted=not self.checks_schemas)
+
     def _app(self, query_id: str) -> App:
-        # Rows that cannot be decoded are left out, as ksqlDB does; all else that fails, fails the query.
+        # Rows that cannot be decoded are left out unless told otherwise, as ksqlDB does; all else fails the query.
         from headwater.streams.dsl.app import App  # a server without queries does without
 
         return App(
             f"_confluent-ksql-{self.service_id}query_{query_id}",
             brokers=self.brokers,
-            on_error=ErrorPolicy(deserialization=leave_out(query_id, self.listener)),
+            on_error=ErrorPolicy(
+                deserialization="fail" if self._is_set(reading.FAIL_ON_BYTES) else leave_out(query_id, self.listener)
+            ),
         )
 
     def _create_as(self, statement: tree.CreateAs) -> PersistentQuery | None:

@@ -295,20 +295,18 @@ def in_duckdbs_words(
 
 
 def relation_of(source: SourceInfo, rows: Sequence[Sequence[Any]], pseudo: Sequence[str] = ()) -> Relation:
-    """The rows of a table, columns in the order in which `SELECT *` has them; the bounds of windows and those of the
-    `pseudo` columns behind.
+    """The rows of a table, columns in the order in which `SELECT *` has them, and those of the `pseudo` columns that are
+    named behind.
     """
     given = reading.row_columns(source, source.name)
     places = {each.name: place for place, each in enumerate(given)}
-    names = [each.name for each in (*source.key_columns, *source.value_columns, *source.header_columns)]
-    names += [each.name for each in given if each.name not in names and _is_shown(each.name, pseudo)]
+    bounds = [each.name for each in given if each.pseudo and each.name not in reading.PSEUDO]
+    names = [each.name for each in source.key_columns] + bounds
+    names += [each.name for each in (*source.value_columns, *source.header_columns)]
+    names += [each for each in pseudo if each not in names]
     kinds = {each.name: each.type for each in given}
     order = [places[name] for name in names]
     return Relation(tuple((name, kinds[name]) for name in names), [[row[at] for at in order] for row in rows])
-
-
-def _is_shown(name: str, pseudo: Sequence[str]) -> bool:
-    return name not in reading.PSEUDO or name in pseudo
 
 
 def size_of(value: Any) -> int:

@@ -44,7 +44,7 @@ from headwater.sql.server.query_states import (
 from headwater.sql.server.row_queries import RowQueries
 from headwater.sql.server.runner import QueryRunner
 from headwater.sql.server.schemas import RegistrySchemas, schemas_of
-from headwater.sql.server.settable import check_settable, defaults_of
+from headwater.sql.server.settable import check_request, check_settable, defaults_of
 from headwater.sql.server.source_topics import is_deletable, topic_configs
 from headwater.streams.engine.failures import ClusterFailure
 from headwater.web.callers import EVERYBODY, Caller, cluster
@@ -268,6 +268,7 @@ class SqlNode:
         """All statements of a text, one after the other, but for the first `skip` of those for the log. Raises SqlError
         at the first that fails; those before it are done.
         """
+        check_request(properties)
         found: list[answers.Entity] = []
         settings, known = dict(properties), dict(variables)
         for piece in await asyncio.to_thread(split, text):
@@ -278,7 +279,7 @@ class SqlNode:
                     continue
                 match statement:
                     case tree.SetProperty():
-                        check_settable(statement.name)
+                        check_settable(statement.name, statement.value)
                         settings[bare(statement.name)] = statement.value
                     case tree.UnsetProperty(name=None):
                         settings.clear()

@@ -11,7 +11,7 @@ import asyncio
 import itertools
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from headwater.base.ids import TopicPartition
 from headwater.client import AsyncConsumer
@@ -61,8 +61,9 @@ def plan(query: tree.Query, catalog: Catalog, brokers: str, settings: Mapping[st
     query_id = f"transient_{next(_numbers)}"
     from headwater.streams.dsl.app import App  # a server without queries does without
 
-    app = App(query_id, brokers=brokers, on_error=ErrorPolicy(deserialization="skip"))
-    throws = reading.throws_on_invalid(settings)
+    undecodable: Literal["fail", "skip"] = "fail" if reading.is_set(settings, reading.FAIL_ON_BYTES) else "skip"
+    app = App(query_id, brokers=brokers, on_error=ErrorPolicy(deserialization=undecodable))
+    throws = reading.is_set(settings, reading.THROW_ON_INVALID)
     builder = queries.QueryBuilder(app, catalog, Errors(), transient=True, throws=throws)
     result = builder.build(query, "the result", properties.read({}, sink=True))
     rows: list[list[Any]] = []

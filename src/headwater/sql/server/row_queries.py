@@ -23,15 +23,16 @@ from headwater.sql.language import tree
 from headwater.sql.language.errors import SqlError, SqlSyntaxError
 from headwater.sql.language.parser import parse, split, substitute
 from headwater.sql.language.tree import SourceKind
-from headwater.sql.plan import grouping
+from headwater.sql.plan import grouping, reading
 from headwater.sql.plan.catalog import Column, SourceInfo
 from headwater.sql.plan.session import Session
 from headwater.sql.server import analytics, pull, push, rights
 from headwater.sql.server.analyst import Analyst
-from headwater.sql.server.config import LAG_MAX, SqlServerConfig
+from headwater.sql.server.config import LAG_MAX, SCANS, STREAM_PULLS, SqlServerConfig
 from headwater.sql.server.duckdb_functions import own_functions
 from headwater.sql.server.printing import Printer, Registered
-from headwater.sql.server.views import READING, Views
+from headwater.sql.server.settable import check_request
+from headwater.sql.server.views import ALL, READING, Views
 from headwater.web.callers import EVERYBODY, Caller
 from headwater.web.callers import cluster as cluster_need
 from headwater.web.callers import topic as topic_need
@@ -124,6 +125,7 @@ class RowQueries:
         caller: Caller = EVERYBODY,
     ) -> Answer:
         """The id of a push query (None: a pull query), its columns, and its rows. Raises SqlError."""
+        check_request(properties)
         properties = {**self._system(), **properties}
         session = self._session()
         pieces = [substitute(piece, variables) for piece in split(text)]
@@ -147,6 +149,7 @@ class RowQueries:
         query = statements[0].query
         if query.emit is not None:
             return await self._push(query, properties, pieces[0], caller)
+        self._check_enabled(query, properties)
         if self._is_for_analytics(query):
             return await self._analysed(pieces[0], properties, caller)
         assert isinstance(query.source, tree.Source)
@@ -157,7 +160,27 @@ class RowQueries:
                 made = push.PushQuery(planned, self._config.client, properties, to_end=True)
                 return None, made.columns, made.rows()
             answer = pull.plan(query, source, query.source.alias)
+        if answer.lookup == ALL and not reading.is_set(properties, SCANS, default=True):
+            raise SqlError(
+                "Missing WHERE clause, or one that names neither keys nor a range of them.",
+                why="Table scans are disabled",
+                hint=f"Table scans can be enabled by setting {SCANS}=true.",
+                position=query.position,
+            )
         return None, answer.columns, self._pulled(answer, source, self._lag_max(properties))
+
+    def _check_enabled(self, query: tree.Query, properties: Mapping[str, str]) -> None:
+        """Whether streams may be asked without EMIT CHANGES. Raises SqlError."""
+        if reading.is_set(properties, STREAM_PULLS, default=True) or isinstance(query.source, tree.Join):
+            return
+        source = self._session().catalog.sources.get(query.source.name)
+        if source is not None and source.kind is SourceKind.STREAM:
+            raise SqlError(
+                "Pull queries on streams are disabled.",
+                hint="To create a push query on the stream, add EMIT CHANGES to the end. To enable pull queries on streams, "
+                f"set {STREAM_PULLS} to 'true'.",
+                position=query.position,
+            )
 
     def _lag_max(self, properties: Mapping[str, str]) -> int:
         """How many offsets behind an answer may be. Raises SqlError."""

@@ -1,11 +1,13 @@
 """Which properties SET, ALTER SYSTEM and requests may set, and what SHOW PROPERTIES tells of all of them.
 
 Some have an effect here; those of Kafka Streams and its clients are taken, because ksqlDB's scripts set them, and have
-none: SHOW PROPERTIES says so. Properties of the server itself are set where it is started.
+none: SHOW PROPERTIES says so. What would change results, and cannot be changed here, is taken with the value that holds
+and refused with any other. Properties of the server itself are set where it is started.
 """
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Mapping
 from typing import Any, Final
@@ -14,9 +16,9 @@ from headwater.client.consumer.consumer_settings import CONSUMER
 from headwater.client.settings.producer import PRODUCER
 from headwater.sql.formats.library import format_named
 from headwater.sql.language.errors import SqlError
-from headwater.sql.plan.reading import THROW_ON_INVALID
+from headwater.sql.plan.reading import FAIL_ON_BYTES, THROW_ON_INVALID
 from headwater.sql.plan.session import KEY_FORMAT, OFFSET_RESET, TOPIC_PREFIX, VALUE_FORMAT, WRAP_SINGLE
-from headwater.sql.server.config import LAG_MAX, SETTABLE, TABLE, SqlServerConfig, bare
+from headwater.sql.server.config import LAG_MAX, SCANS, SETTABLE, STREAM_PULLS, TABLE, SqlServerConfig, bare
 
 # Names of Kafka Streams and of ksqlDB that scripts set, and that change nothing here.
 _WITHOUT_EFFECT: Final = """
@@ -25,15 +27,21 @@ _WITHOUT_EFFECT: Final = """
     max.task.idle.ms max.warmup.replicas num.standby.replicas num.stream.threads poll.ms processing.guarantee
     probing.rebalance.interval.ms replication.factor rocksdb.config.setter state.cleanup.delay.ms state.dir
     statestore.cache.max.bytes task.timeout.ms topology.optimization
-    ksql.cast.strings.preserve.nulls ksql.fail.on.deserialization.error ksql.fail.on.production.error
-    ksql.json_sr.converter.deserializer.enabled ksql.lambdas.enabled ksql.nested.error.set.null
-    ksql.query.persistent.max.bytes.buffering.total ksql.query.pull.consistency.token.enabled
-    ksql.query.pull.enable.standby.reads ksql.query.pull.max.qps
-    ksql.query.pull.stream.enabled ksql.query.pull.table.scan.enabled ksql.query.push.v2.enabled
-    ksql.query.push.v2.continuation.tokens.enabled ksql.query.push.v2.registry.installed
-    ksql.suppress.buffer.size.bytes ksql.suppress.enabled
-    ksql.variable.substitution.enable ksql.windowed.session.key.legacy
+    ksql.json_sr.converter.deserializer.enabled ksql.query.persistent.max.bytes.buffering.total
+    ksql.query.pull.consistency.token.enabled ksql.query.pull.enable.standby.reads ksql.query.pull.max.qps
+    ksql.query.push.v2.enabled ksql.query.push.v2.continuation.tokens.enabled ksql.query.push.v2.registry.installed
+    ksql.suppress.buffer.size.bytes
 """
+# What holds here, and why nothing else can.
+_ALWAYS: Final = {
+    "ksql.cast.strings.preserve.nulls": ("true", "NULL as text is NULL"),
+    "ksql.fail.on.production.error": ("true", "a query whose rows cannot be written ends, so that none is lost"),
+    "ksql.lambdas.enabled": ("true", "the language has lambdas"),
+    "ksql.nested.error.set.null": ("true", "what has no value within an array, map or struct is NULL there"),
+    "ksql.suppress.enabled": ("true", "the language has EMIT FINAL"),
+    "ksql.variable.substitution.enable": ("true", "variables are replaced"),
+    "ksql.windowed.session.key.legacy": ("false", "keys of sessions have their start and end"),
+}
 _TRUTH: Final = (re.compile("true|false", re.IGNORECASE), "'true' or 'false'")
 _LIMIT: Final = (re.compile(r"-?[0-9]{1,9}"), "a whole number")
 # What ALTER SYSTEM may set, but for formats: which values, and how to say it.
@@ -42,6 +50,9 @@ _VALUES: Final = {
     TOPIC_PREFIX: (re.compile(r"[A-Za-z0-9._-]{0,100}"), "up to 100 letters, digits, '.', '_' and '-'"),
     WRAP_SINGLE: _TRUTH,
     THROW_ON_INVALID: _TRUTH,
+    FAIL_ON_BYTES: _TRUTH,
+    SCANS: _TRUTH,
+    STREAM_PULLS: _TRUTH,
     LAG_MAX: (re.compile("[0-9]{1,19}"), "a number of offsets"),
     **{name: _LIMIT for name in SETTABLE if name.startswith("ksql.functions.")},
 }
@@ -49,12 +60,23 @@ _STREAMS: Final = frozenset(_WITHOUT_EFFECT.split())
 _PREFIXES: Final = ("ksql.streams.", "main.consumer.", "restore.consumer.", "consumer.", "producer.", "admin.")
 
 
-def check_settable(name: str) -> None:
-    """Raises SqlError, in ksqlDB's words."""
+def check_request(given: Mapping[str, str]) -> None:
+    """The properties of a request. Raises SqlError."""
+    for name, value in given.items():
+        check_settable(name, value)
+
+
+def check_settable(name: str, value: str | None = None) -> None:
+    """Whether it may be set at all, or to this value. Raises SqlError, in ksqlDB's words."""
     plain = name
     for prefix in _PREFIXES:
         plain = plain.removeprefix(prefix)
     if name in SETTABLE or plain in SETTABLE or plain in _STREAMS:
+        return
+    if plain in _ALWAYS:
+        holds, why = _ALWAYS[plain]
+        if value is not None and value.strip().lower() != holds:
+            raise SqlError(f"{plain} cannot be '{value}'.", why=f"It is '{holds}': {why}", hint=f"UNSET '{name}';")
         return
     if name in TABLE:
         raise SqlError(
@@ -62,7 +84,11 @@ def check_settable(name: str) -> None:
             hint="It is a property of the server: set it where that is started.",
         )
     if plain not in CONSUMER and plain not in PRODUCER:
-        raise SqlError(f"Not recognizable as ksql, streams, consumer, or producer property: '{name}'")
+        near = difflib.get_close_matches(plain, [*SETTABLE, *_STREAMS, *_ALWAYS], 1, 0.8)
+        raise SqlError(
+            f"Not recognizable as ksql, streams, consumer, or producer property: '{name}'",
+            hint=f"Did you mean '{near[0]}'?" if near else "SHOW PROPERTIES; lists those that have an effect.",
+        )
 
 
 def check_system(name: str, value: str) -> None:

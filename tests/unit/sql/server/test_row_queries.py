@@ -36,3 +36,34 @@ def test_what_duckdb_alone_can_read_is_told_in_both_languages(monkeypatch: pytes
     monkeypatch.setattr(node.row_queries, "_analysed", refused)
     with pytest.raises(SqlError, match=r"^Catalog Error: .* Read as ksqlDB's SQL: line 1:26: \"BY\" is a reserved"):
         asyncio.run(node.row_queries.query("SELECT STRUCT(x := 1) AS BY FROM s;", {}, {}))
+
+
+@pytest.mark.parametrize(
+    ("text", "properties", "told"),
+    [
+        ("SELECT * FROM t;", {"ksql.query.pull.table.scan.enabled": "false"}, "Table scans are disabled"),
+        ("SELECT * FROM t WHERE v > 1;", {"ksql.query.pull.table.scan.enabled": "FALSE"}, "Table scans are disabled"),
+        ("SELECT * FROM s;", {"ksql.query.pull.stream.enabled": "false"}, "Pull queries on streams are disabled"),
+        ("SELECT COUNT(*) FROM s;", {"ksql.query.pull.stream.enabled": "false"}, "on streams are disabled"),
+        ("SELECT * FROM s;", {"auto.offst.reset": "earliest"}, "Did you mean 'auto.offset.reset'"),
+        ("SELECT * FROM t;", {"ksql.query.pull.table.scan.enabled": "no"}, "cannot be 'no'"),
+    ],
+)
+def test_properties_that_forbid_a_query(text: str, properties: dict[str, str], told: str) -> None:
+    """They were taken, and had no effect."""
+    node = SqlNode(SqlServerConfig.of({"bootstrap.servers": "127.0.0.1:1"})[0])
+    node.engine.session.run(
+        "CREATE STREAM s (n INT) WITH (kafka_topic='s', value_format='JSON', partitions=1);"
+        "CREATE TABLE t (k STRING PRIMARY KEY, v INT) WITH (kafka_topic='t', value_format='JSON', partitions=1);"
+    )
+    with pytest.raises(SqlError, match=told):
+        asyncio.run(node.row_queries.query(text, properties, {}))
+
+
+def test_keys_may_be_asked_for_where_scans_are_forbidden() -> None:
+    node = SqlNode(SqlServerConfig.of({"bootstrap.servers": "127.0.0.1:1"})[0])
+    node.engine.session.run("CREATE TABLE t (k STRING PRIMARY KEY, v INT) WITH (kafka_topic='t', value_format='JSON');")
+    forbidden = {"ksql.query.pull.table.scan.enabled": "false"}
+    for condition in ("k = 'a'", "k IN ('a', 'b') AND v > 1", "k > 'a'"):
+        _, columns, _ = asyncio.run(node.row_queries.query(f"SELECT * FROM t WHERE {condition};", forbidden, {}))
+        assert [each.name for each in columns] == ["K", "V"]

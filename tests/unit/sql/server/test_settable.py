@@ -4,7 +4,7 @@ import pytest
 
 from headwater.sql.language.errors import SqlError
 from headwater.sql.server.config import SqlServerConfig
-from headwater.sql.server.settable import check_settable, defaults_of, properties
+from headwater.sql.server.settable import check_request, check_settable, defaults_of, properties
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,20 @@ def test_what_scripts_of_ksqldb_set(name: str) -> None:
 def test_what_is_refused(name: str, message: str) -> None:
     with pytest.raises(SqlError, match=message):
         check_settable(name)
+
+
+def test_a_misspelt_name_in_a_request_is_refused_with_a_suggestion() -> None:
+    """The shell took it, and nothing changed."""
+    with pytest.raises(SqlError, match=r"Did you mean 'auto.offset.reset'\?"):
+        check_request({"auto.offst.reset": "earliest"})
+    check_request({"auto.offset.reset": "earliest", "cache.max.bytes.buffering": "0"})
+
+
+@pytest.mark.parametrize("name", ["ksql.fail.on.production.error", "ksql.cast.strings.preserve.nulls"])
+def test_what_would_change_results_is_taken_only_as_it_is(name: str) -> None:
+    check_request({name: "True"})
+    with pytest.raises(SqlError, match=r"cannot be 'false'. It is 'true': .* UNSET"):
+        check_request({name: "false"})
 
 
 def test_the_session_counts_before_the_system_and_that_before_the_server() -> None:
