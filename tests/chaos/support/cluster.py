@@ -10,6 +10,7 @@ import signal
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
 from chaos.support import asking
 from chaos.support.asking import State
@@ -46,14 +47,16 @@ SETTINGS = QUICK | {
 class Cluster:
     """Made by `running`. Numbers of brokers begin with 1."""
 
+    listener = "PLAINTEXT"  # that of clients
+    client_settings: dict[str, str] = {}  # noqa: RUF012  # how librdkafka logs in there
+
     def __init__(self, directory: Path, brokers: int, servers: int, settings: dict[str, str]) -> None:
         self.directory = directory
         self.settings = SETTINGS | settings
         self.network = Network()
-        self.servers = _start_servers(directory / "zookeeper", servers)
-        addresses = [(server.host, server.port) for server in self.servers]
+        addresses = self._start_servers(directory / "zookeeper", servers)
         self.members = {
-            number: Member(number, directory / f"broker-{number}", self.network, addresses)
+            number: Member(number, directory / f"broker-{number}", self.network, addresses, self.listener)
             for number in range(1, brokers + 1)
         }
         self._paused: set[int] = set()
@@ -127,6 +130,15 @@ class Cluster:
 
     # The ensemble
 
+    def _start_servers(self, directory: Path, count: int) -> list[tuple[str, int]]:
+        """Where they serve."""
+        self.servers = (
+            [zookeeper.start(directory, zookeeper.free_ports(1)[0])]
+            if count == 1
+            else zookeeper.start_ensemble(directory, count)
+        )
+        return [(server.host, server.port) for server in self.servers]
+
     def kill_server(self, index: int) -> None:
         self.servers[index].kill()
 
@@ -144,8 +156,8 @@ class Cluster:
         alive = [number for number, member in self.members.items() if member.is_alive]
         return [number for number in alive if number not in self._paused | self._cut_off]
 
-    def _port(self, number: int = 0) -> int:
-        """Of one broker, or of one that is well."""
+    def _port(self, number: int = 0) -> "int | asking.Door":
+        """Of one broker, or of one that is well; or how it is reached."""
         return self.members[number or self.well()[0]].port
 
     def make_topic(self, name: str, partitions: int, *, through: int = 0, replicas: int = 3, **config: str) -> None:
@@ -226,18 +238,22 @@ class Cluster:
 @contextmanager
 def running(directory: Path, brokers: int = 3, servers: int = 1, **settings: str) -> Iterator[Cluster]:
     """A cluster that serves; names of settings with underscores for dots."""
-    cluster = Cluster(directory, brokers, servers, {name.replace("_", "."): value for name, value in settings.items()})
+    with started(
+        Cluster(directory, brokers, servers, {name.replace("_", "."): value for name, value in settings.items()})
+    ) as cluster:
+        yield cluster
+
+
+C = TypeVar("C", bound=Cluster)
+
+
+@contextmanager
+def started(cluster: C) -> Iterator[C]:
     try:
         cluster.start(*cluster.members)
         yield cluster
     finally:
         cluster.close()
-
-
-def _start_servers(directory: Path, count: int) -> list[zookeeper.ZooKeeperProcess]:
-    if count == 1:
-        return [zookeeper.start(directory, zookeeper.free_ports(1)[0])]
-    return zookeeper.start_ensemble(directory, count)
 
 
 def _start_again(server: zookeeper.ZooKeeperProcess) -> zookeeper.ZooKeeperProcess:

@@ -16,7 +16,14 @@ from chaos.support.processes import WAIT_S, end_group, hold_a_port, start_group
 class Member:
     """One broker: its ports, which are held for it between its lives, its directory, and its process while it runs."""
 
-    def __init__(self, number: int, directory: Path, network: Network, servers: Sequence[tuple[str, int]]) -> None:
+    def __init__(
+        self,
+        number: int,
+        directory: Path,
+        network: Network,
+        servers: Sequence[tuple[str, int]],
+        listener: str = "PLAINTEXT",
+    ) -> None:
         self.number = number
         self.directory = directory
         self.log_dir = directory / "data"
@@ -26,8 +33,8 @@ class Member:
         self.to_zookeeper = [network.link(server) for server in servers]
         self._properties = {
             "broker.id": str(number),
-            "listeners": f"PLAINTEXT://{HOST}:{self.port},BETWEEN://{HOST}:{inner_port}",
-            "advertised.listeners": f"PLAINTEXT://{HOST}:{self.port},BETWEEN://{self.inward.address}",
+            "listeners": f"{listener}://{HOST}:{self.port},BETWEEN://{HOST}:{inner_port}",
+            "advertised.listeners": f"{listener}://{HOST}:{self.port},BETWEEN://{self.inward.address}",
             "log.dirs": str(self.log_dir),
             "zookeeper.connect": ",".join(link.address for link in self.to_zookeeper),
         }

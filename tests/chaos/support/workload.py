@@ -194,11 +194,13 @@ class Reader(Client):
 class OffsetWatch(Client):
     """Asks for a group's committed offsets all the time."""
 
-    def __init__(self, bootstrap: str, group: str, topic: str, partitions: int, history: History) -> None:
+    def __init__(
+        self, bootstrap: str, group: str, topic: str, partitions: int, history: History, **config: Any
+    ) -> None:
         super().__init__(f"watch of {group}")
         self._history, self._group = history, group
         self._places = [TopicPartition(topic, partition) for partition in range(partitions)]
-        self._consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, **QUIET})
+        self._consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, **QUIET, **config})
         self.answers = 0
 
     def step(self) -> None:
@@ -231,12 +233,13 @@ class Workload:
         self.history = History()
         cluster.make_topic(topic, partitions, **({"min_insync_replicas": "2"} | config))
         about = (cluster.bootstrap, topic, partitions, self.history)
-        self.writers = [self.writer_class(f"writer-{number}", *about) for number in (1, 2)]
-        self.reader = self.reader_class("reader", *about)
+        login = cluster.client_settings
+        self.writers = [self.writer_class(f"writer-{number}", *about, **login) for number in (1, 2)]
+        self.reader = self.reader_class("reader", *about, **login)
         self._others: list[Client] = []
         if group:
-            self._others += [self.reader_class(f"member-{number}", *about, group=topic) for number in (1, 2)]
-            self._others.append(OffsetWatch(cluster.bootstrap, topic, topic, partitions, self.history))
+            self._others += [self.reader_class(f"member-{number}", *about, group=topic, **login) for number in (1, 2)]
+            self._others.append(OffsetWatch(cluster.bootstrap, topic, topic, partitions, self.history, **login))
 
     def __enter__(self) -> Self:
         for client in self._clients():
@@ -278,7 +281,7 @@ class Workload:
         for writer in self.writers:
             writer.stop()
         self.cluster.await_in_sync(self.topic)
-        logs, ends = read_all(self.cluster.bootstrap, self.topic, self.partitions)
+        logs, ends = read_all(self.cluster.bootstrap, self.topic, self.partitions, **self.cluster.client_settings)
         until(
             lambda: all(self.reader.next_offsets[partition] >= end for partition, end in ends.items()),
             lambda: f"the reader stands at {self.reader.next_offsets}, the ends are {ends}; {self.reader.problems[:5]}",
@@ -309,10 +312,12 @@ def read_files(folder: Path) -> Sequence[Batch]:
     return batches
 
 
-def read_all(bootstrap: str, topic: str, partitions: int) -> tuple[dict[int, list[tuple[int, bytes]]], dict[int, int]]:
+def read_all(
+    bootstrap: str, topic: str, partitions: int, **config: Any
+) -> tuple[dict[int, list[tuple[int, bytes]]], dict[int, int]]:
     """What a reader of committed records finds, and where each partition ends."""
     settings = {"isolation.level": "read_committed", "auto.offset.reset": "error", "enable.partition.eof": True}
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "the last reader", **settings, **QUIET})
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "the last reader", **settings, **QUIET, **config})
     try:
         places = [TopicPartition(topic, partition, 0) for partition in range(partitions)]
         ends = {place.partition: consumer.get_watermark_offsets(place, WAIT_S)[1] for place in places}

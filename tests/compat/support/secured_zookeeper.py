@@ -63,11 +63,21 @@ def server_jaas(directory: Path) -> Path:
 def start_secured(directory: Path) -> SecuredZooKeeper:
     authority = Authority(directory)
     plain, secure = free_ports(2)
+    authority.pem("zookeeper")
+    return _start(directory, authority, plain, secure)
+
+
+def start_again(ended: SecuredZooKeeper) -> SecuredZooKeeper:
+    """On the directory and the ports of one that has ended."""
+    return _start(ended.directory, ended.authority, ended.process.port, ended.secure_port)
+
+
+def _start(directory: Path, authority: Authority, plain: int, secure: int) -> SecuredZooKeeper:
     settings = {
         "authProvider.sasl": PROVIDER,
         "secureClientPort": secure,
         "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
-        "ssl.keyStore.location": authority.pem("zookeeper"),
+        "ssl.keyStore.location": authority.directory / "zookeeper.pem",
         "ssl.trustStore.location": authority.path,
         "ssl.clientAuth": "want",
     }
