@@ -30,7 +30,7 @@ patterns = st.builds(
     Pattern,
     st.sampled_from(TYPES),
     st.sampled_from([PatternType.LITERAL, PatternType.PREFIXED]),
-    st.sampled_from(NAMES[1:]),
+    st.sampled_from(NAMES),
 )
 few, many = st.lists(rules, min_size=1, max_size=3), st.lists(rules, min_size=8, max_size=12)
 acls = st.dictionaries(patterns, (few | many).map(tuple), max_size=5)

@@ -83,7 +83,8 @@ class Authorizer:
         key = (principal, host, operation, resource_type, name)
         known = self._remembered.get(key)
         if known is None:
-            known = self._decide(key)
+            known = self._index.allows(principal, host, operation, resource_type, name, self._allows_without_rules)
+            self._remember(key, known)
         return known
 
     def allows_any(self, principal: str, host: str, operation: int, resource_type: int) -> bool:
@@ -102,18 +103,14 @@ class Authorizer:
         self._remembered.clear()
         self._told = 0
 
-    def _decide(self, key: tuple[str, str, int, int, str]) -> bool:
-        principal, host, operation, resource_type, name = key
-        allowed = self._index.allows(
-            principal, host, operation, resource_type, name, without_rules=self._allows_without_rules
-        )
-        if len(name) <= _NAME_MAX:
+    def _remember(self, key: tuple[str, str, int, int, str], allowed: bool) -> None:
+        if len(key[4]) <= _NAME_MAX:
             if len(self._remembered) >= _REMEMBERED_MAX:
                 self._remembered.clear()
             self._remembered[key] = allowed
         if not allowed:
+            principal, host, operation, resource_type, name = key
             self._tell(principal, host, operation, resource_type, name[:_NAME_MAX])
-        return allowed
 
     def _tell(self, principal: str, host: str, operation: int, resource_type: int, name: str) -> None:
         """Once per generation of rules, and not without end: a client that asks again and again fills no disk."""

@@ -16,6 +16,7 @@ from headwater.base.acls import (
     Pattern,
     PatternType,
     Permission,
+    ResourceType,
     Rule,
     Rules,
 )
@@ -28,11 +29,15 @@ _NONE: Final[frozenset[int]] = frozenset()
 _LITERAL: Final = int(PatternType.LITERAL)
 _PREFIXED: Final = int(PatternType.PREFIXED)
 _ALL: Final = int(Operation.ALL)
+_EVERY: Final = -1
 _DENY: Final = int(Permission.DENY)
 _Key = tuple[int, int, str]  # a Pattern, or a tuple that is equal to it and faster to make
 
 
 _GROUPED_FROM: Final = 8  # rules on one pattern: with fewer, looking at each is faster
+
+# What the rules of one pattern say, and so of all that match: the greatest counts.
+_NO_RULE, _NOT_MENTIONED, _ALLOWED, _DENIED = range(4)
 
 
 class RuleIndex:
@@ -45,47 +50,55 @@ class RuleIndex:
     def __init__(self, acls: Mapping[Pattern, Rules]) -> None:
         self._acls = cast("Mapping[_Key, Rules]", acls)
         self._grouped: dict[_Key, dict[str, Rules]] = {}
-        self._lengths: dict[int, list[int]] = {}
+        # Lengths of the prefixes that there are rules about, by type of resource; _EVERY stands for rules about all.
+        self._wider: dict[int, list[int]] = {}
         for kind, length in sorted({(key[0], len(key[2])) for key in self._acls if key[1] == _PREFIXED}):
-            self._lengths.setdefault(kind, []).append(length)
-
-    def about(self, resource_type: int, name: str) -> list[_Key]:
-        """The patterns with rules that the resource matches."""
-        acls = self._acls
-        keys = [(resource_type, _LITERAL, name)]
-        if name != ANYTHING:
-            keys.append((resource_type, _LITERAL, ANYTHING))
-        for length in self._lengths.get(resource_type, ()):
-            if length > len(name):
-                break
-            keys.append((resource_type, _PREFIXED, name[:length]))
-        return [key for key in keys if key in acls]
+            self._wider.setdefault(kind, []).append(length)
+        for kind in ResourceType:
+            if (int(kind), _LITERAL, ANYTHING) in self._acls:
+                self._wider.setdefault(int(kind), []).insert(0, _EVERY)
 
     def allows(
-        self, principal: str, host: str, operation: int, resource_type: int, name: str, *, without_rules: bool
+        self, principal: str, host: str, operation: int, resource_type: int, name: str, without_rules: bool
     ) -> bool:
-        about = self.about(resource_type, name)
-        if not about:
-            return without_rules
-        is_allowed = False
-        implying = _IMPLYING.get(operation, _NONE)
-        for key in about:
-            for who, where, what, permission in self._rules_for(principal, key):
-                if (who != principal and who != ANYONE) or (where != host and where != ANYTHING):
-                    continue
-                is_same = what in (operation, _ALL)
+        """The first request of each kind behind a change of the rules waits for this: no lists are made on the way."""
+        key = (resource_type, _LITERAL, name)
+        found = self._acls.get(key)
+        verdict = _NO_RULE if found is None else self._verdict(found, key, principal, host, operation)
+        if resource_type in self._wider and verdict != _DENIED:
+            verdict = max(verdict, self._wider_verdict(principal, host, operation, resource_type, name))
+        return verdict == _ALLOWED or (verdict == _NO_RULE and without_rules)
+
+    def _wider_verdict(self, principal: str, host: str, operation: int, resource_type: int, name: str) -> int:
+        """What the rules about more than one resource say."""
+        verdict = _NO_RULE
+        for length in self._wider[resource_type]:
+            if length > len(name) or verdict == _DENIED:
+                break
+            key = (resource_type, _PREFIXED, name[:length]) if length >= 0 else (resource_type, _LITERAL, ANYTHING)
+            found = self._acls.get(key)
+            if found is not None:
+                verdict = max(verdict, self._verdict(found, key, principal, host, operation))
+        return verdict
+
+    def _verdict(self, rules: Rules, key: _Key, principal: str, host: str, operation: int) -> int:
+        """What the rules of one pattern say."""
+        verdict = _NOT_MENTIONED
+        if len(rules) >= _GROUPED_FROM:
+            rules = self._rules_for(principal, key)
+        for who, where, what, permission in rules:
+            if (who == principal or who == ANYONE) and (where == host or where == ANYTHING):  # noqa: SIM109
+                is_same = what == operation or what == _ALL  # noqa: SIM109
                 if permission == _DENY:
                     if is_same:
-                        return False
-                elif is_same or what in implying:
-                    is_allowed = True
-        return is_allowed
+                        return _DENIED
+                elif is_same or what in _IMPLYING.get(operation, _NONE):
+                    verdict = _ALLOWED
+        return verdict
 
     def _rules_for(self, principal: str, key: _Key) -> Rules:
         """Those that can be about the principal."""
         rules = self._acls[key]
-        if len(rules) < _GROUPED_FROM:
-            return rules
         groups = self._grouped.get(key)
         if groups is None:
             by_principal: dict[str, list[Rule]] = {}
