@@ -16,7 +16,7 @@ def _make_topic(bootstrap: str, topic: str) -> None:
         assert produced(connection.call(produce(topic, batch(b"first")))) == (0, 0)
 
 
-def _park(connection: Raw, waiting: Any) -> None:
+def _park(connection: Raw, waiting: Any) -> int:
     """Sends a request that waits behind one that is answered at once, in one piece: the broker begins both before it
     turns to another connection, so with that answer this one is parked (Apache Kafka begins it a little later).
     """
