@@ -1,6 +1,8 @@
 import com.fasterxml.jackson.databind.JsonNode;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
 import org.apache.kafka.common.header.Headers;
 import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.streams.KeyValue;
@@ -10,6 +12,8 @@ import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Named;
 import org.apache.kafka.streams.kstream.ValueTransformerWithKey;
 import org.apache.kafka.streams.kstream.ValueTransformerWithKeySupplier;
+import org.apache.kafka.streams.kstream.Windowed;
+import org.apache.kafka.streams.kstream.internals.SessionWindow;
 import org.apache.kafka.streams.processor.ProcessorContext;
 import org.apache.kafka.streams.processor.PunctuationType;
 import org.apache.kafka.streams.processor.api.ContextualFixedKeyProcessor;
@@ -20,8 +24,11 @@ import org.apache.kafka.streams.processor.api.Processor;
 import org.apache.kafka.streams.processor.api.Record;
 import org.apache.kafka.streams.state.KeyValueIterator;
 import org.apache.kafka.streams.state.KeyValueStore;
+import org.apache.kafka.streams.state.SessionStore;
 import org.apache.kafka.streams.state.StoreBuilder;
 import org.apache.kafka.streams.state.Stores;
+import org.apache.kafka.streams.state.VersionedKeyValueStore;
+import org.apache.kafka.streams.state.VersionedRecord;
 import org.apache.kafka.streams.state.WindowStore;
 import org.apache.kafka.streams.state.WindowStoreIterator;
 
@@ -37,6 +44,16 @@ final class StreamsProcessors {
             return Stores.windowStoreBuilder(
                     Stores.inMemoryWindowStore(name, Duration.ofMillis(retention), Duration.ofMillis(size), false),
                     StreamsFunctions.keySerde(), new StreamsFunctions.AnySerde());
+        }
+        if (kind.equals("session")) {
+            Duration retention = Duration.ofMillis(step.get("retention").asLong());
+            return Stores.sessionStoreBuilder(
+                    Stores.persistentSessionStore(name, retention), StreamsFunctions.keySerde(), new StreamsFunctions.AnySerde());
+        }
+        if (kind.equals("versioned")) {
+            Duration history = Duration.ofMillis(step.get("retention").asLong());
+            return Stores.versionedKeyValueStoreBuilder(
+                    Stores.persistentVersionedKeyValueStore(name, history), StreamsFunctions.keySerde(), new StreamsFunctions.AnySerde());
         }
         return Stores.keyValueStoreBuilder(Stores.inMemoryKeyValueStore(name), StreamsFunctions.keySerde(), new StreamsFunctions.AnySerde());
     }
@@ -137,6 +154,53 @@ final class StreamsProcessors {
                             }
                         }
                         context().forward(record.withValue(found));
+                    }
+                };
+            case "session":
+                return new ContextualProcessor<>() {
+                    @Override
+                    public void process(Record<Object, Object> record) {
+                        if (record.key() == null) {
+                            return;
+                        }
+                        SessionStore<Object, Object> store = context().getStateStore(step.get("store_name").asText());
+                        long at = record.timestamp();
+                        long apart = step.get("apart").asLong();
+                        store.put(new Windowed<>(record.key(), new SessionWindow(at, at + apart)), record.value());
+                        List<Windowed<Object>> near = new ArrayList<>();
+                        String found = "";
+                        try (KeyValueIterator<Windowed<Object>, Object> entries =
+                                store.findSessions(record.key(), at - apart, at + 2 * apart)) {
+                            while (entries.hasNext()) {
+                                KeyValue<Windowed<Object>, Object> entry = entries.next();
+                                near.add(entry.key);
+                                String times = entry.key.window().start() + "-" + entry.key.window().end();
+                                found = StreamsFunctions.cut(found + times + "=" + StreamsFunctions.text(entry.value));
+                            }
+                        }
+                        if (near.size() > 2) {
+                            store.remove(near.get(0));
+                        }
+                        context().forward(record.withValue(found));
+                    }
+                };
+            case "versioned":
+                return new ContextualProcessor<>() {
+                    @Override
+                    public void process(Record<Object, Object> record) {
+                        if (record.key() == null) {
+                            return;
+                        }
+                        VersionedKeyValueStore<Object, Object> store = context().getStateStore(step.get("store_name").asText());
+                        String found = StreamsFunctions.cut("" + store.put(record.key(), record.value(), record.timestamp()));
+                        found = StreamsFunctions.cut(found + " " + told(store.get(record.key())));
+                        long before = record.timestamp() - step.get("apart").asLong();
+                        found = StreamsFunctions.cut(found + " " + told(store.get(record.key(), before)));
+                        context().forward(record.withValue(found));
+                    }
+
+                    private String told(VersionedRecord<Object> version) {
+                        return version == null ? "none" : StreamsFunctions.text(version.value()) + "@" + version.timestamp();
                     }
                 };
             default:

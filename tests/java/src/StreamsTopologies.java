@@ -1,6 +1,8 @@
 import com.fasterxml.jackson.databind.JsonNode;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.function.BiFunction;
 import org.apache.kafka.common.serialization.Serde;
@@ -126,6 +128,11 @@ final class StreamsTopologies {
         String op = text("op");
         switch (op) {
             case "stream":
+                if (has("topics")) {
+                    List<String> topics = new ArrayList<>();
+                    step.get("topics").forEach(topic -> topics.add(topic.asText()));
+                    return builder.stream(topics, consumed());
+                }
                 return builder.stream(text("topic"), consumed());
             case "table":
                 if (has("store")) {

@@ -137,6 +137,8 @@ class Versions(RestoresOneByOne):
         self, key: bytes, time_from: int, time_to: int, *, reverse: bool = False
     ) -> Iterator[tuple[int, int, bytes | None]]:
         """(since, valid to, value) of versions that began in these times, the latest value not among them."""
+        if time_to < time_from:  # also where it is negative: its bytes would come behind those of all others
+            return
         size = len(key) + 8
         upper = key + LONG.pack(time_to) + b"\x00"
         for raw, row in self._versions.scan(key + LONG.pack(time_from), upper, reverse=reverse):

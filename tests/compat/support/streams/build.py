@@ -35,7 +35,8 @@ class _Builder:
     # -- sources
 
     def _stream(self, step: Step) -> Any:
-        return self.app.stream(step["topic"], key="text", name=step.get("name"))
+        topics = step["topics"] if "topics" in step else [step["topic"]]
+        return self.app.stream(*topics, key="text", name=step.get("name"))
 
     def _table(self, step: Step) -> Any:
         return self.app.table(step["topic"], key="text", name=step.get("name"), **_store(step))
@@ -168,8 +169,8 @@ class _Builder:
     def _suppress(self, step: Step) -> Any:
         if step["until"] == "window_closes":
             return self._in(step).suppress(until_window_closes=True, name=step.get("name"))
-        most = step.get("max_records")
-        return self._in(step).suppress(until_time_limit=step["wait"], records_max=most, name=step.get("name"))
+        limits = {"records_max": step.get("max_records"), "bytes_max": step.get("max_bytes")}
+        return self._in(step).suppress(until_time_limit=step["wait"], name=step.get("name"), **limits)
 
     # -- joins
 

@@ -124,6 +124,11 @@ def repartition(writer: Writer) -> None:
     writer.streams.append(writer.add("repartition", writer.stream(), name=writer.name()))
 
 
+def several_topics(writer: Writer) -> None:
+    topics = [writer.topic() for _ in range(writer.dice.randint(2, 3))]
+    writer.streams.append(writer.add("stream", topics=topics, name=writer.name()))
+
+
 def to_dynamic(writer: Writer) -> None:
     writer.add("to", writer.stream(), topic=writer.new("out-"), dynamic=True, name=writer.name())
 
@@ -163,6 +168,19 @@ def process(writer: Writer) -> None:
     if fn in ("stream_time", "wall_time"):
         more["interval"] = writer.time(2, 12)
     writer.streams.append(writer.add("process", source, fn=fn, name=writer.name(), **more))
+
+
+def process_store(kind: str) -> Callable[[Writer], None]:
+    """A processor with sessions or versions of its own."""
+
+    def write(writer: Writer) -> None:
+        source, store = writer.stream(), writer.new("store-")
+        kept = {"kind": kind, "store_name": store, "retention": writer.dice.choice([10, 40]) * writer.unit}
+        writer.steps.append({"op": "state_store", **kept})
+        more = {"store_name": store, "apart": writer.time(1, 8)}
+        writer.streams.append(writer.add("process", source, fn=kind, name=writer.name(), **more))
+
+    return write
 
 
 def process_values(writer: Writer) -> None:
@@ -277,6 +295,13 @@ def suppress_time(writer: Writer) -> None:
         max_records=most,
         name=writer.name(),
     )
+    writer.tables.append(made)
+
+
+def suppress_bytes(writer: Writer) -> None:
+    """With room for one to four rows or so."""
+    most, wait = writer.dice.randint(60, 400), writer.time(5, 30)
+    made = writer.add("suppress", _plain_table(writer), until="time_limit", wait=wait, max_bytes=most)
     writer.tables.append(made)
 
 
@@ -457,7 +482,10 @@ OPERATORS: dict[str, Callable[[Writer], None]] = {
     "to_dynamic": to_dynamic,
     "to_table": to_table,
     "split": split,
+    "several_topics": several_topics,
     "process": process,
+    "process_sessions": process_store("session"),
+    "process_versions": process_store("versioned"),
     "process_values": process_values,
     "aggregate": aggregate,
     "tumbling": windowed("tumbling"),
@@ -467,6 +495,7 @@ OPERATORS: dict[str, Callable[[Writer], None]] = {
     "unlimited": unlimited,
     "suppress_windows": suppress_windows,
     "suppress_time": suppress_time,
+    "suppress_bytes": suppress_bytes,
     "cogroup": cogroup,
     "table_filter": table_filter,
     "table_map_values": table_map_values,

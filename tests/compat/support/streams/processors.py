@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from compat.support.streams import functions
-from headwater.streams import Processor, Record
+from headwater.streams import Processor, Record, versioned_store
 from headwater.streams.engine.table_transform_values import ValueTransformer
 from headwater.streams.stores.spec import StoreKind, StoreSpec
 from headwater.streams.topology.stores import StorePlan
@@ -16,6 +16,11 @@ def store(step: Step) -> StorePlan:
     if step["kind"] == "window":
         times = {"retention_ms": step["retention"], "window_size_ms": step["size"]}
         return StorePlan(StoreSpec(step["store_name"], StoreKind.WINDOW, timestamped=False, **times))
+    if step["kind"] == "session":
+        sessions = StoreSpec(step["store_name"], StoreKind.SESSION, timestamped=False, retention_ms=step["retention"])
+        return StorePlan(sessions)
+    if step["kind"] == "versioned":
+        return versioned_store(step["store_name"], step["retention"])
     return StorePlan(StoreSpec(step["store_name"], timestamped=False))
 
 
@@ -65,6 +70,50 @@ class Recent(Processor):
         self.forward(record.with_value(found))
 
 
+class Sessions(Processor):
+    """Puts one session for each record, tells those that are near, and removes the first of them if there are many."""
+
+    def __init__(self, step: Step) -> None:
+        self._name, self._apart = step["store_name"], step["apart"]
+
+    def init(self, context: Any) -> None:
+        self._store = context.store(self._name)
+
+    def process(self, record: Record) -> None:
+        if record.key is None:
+            return
+        at, apart = record.timestamp, self._apart
+        self._store.put(record.key, at, at + apart, record.value)
+        near = list(self._store.find_sessions(record.key, at - apart, at + 2 * apart))
+        found = ""
+        for _, start, end, value in near:
+            found = functions.cut(f"{found}{start}-{end}={functions.text(value)}")
+        if len(near) > 2:
+            self._store.remove(record.key, near[0][1], near[0][2])
+        self.forward(record.with_value(found))
+
+
+class Versions(Processor):
+    """Puts a version for each record, and tells the latest and one of a time before."""
+
+    def __init__(self, step: Step) -> None:
+        self._name, self._apart = step["store_name"], step["apart"]
+
+    def init(self, context: Any) -> None:
+        self._store = context.store(self._name)
+
+    def process(self, record: Record) -> None:
+        if record.key is None:
+            return
+        until = self._store.put(record.key, record.value, record.timestamp)
+        found = functions.cut(f"{until}")
+        before = record.timestamp - self._apart
+        for version in (self._store.get(record.key), self._store.get_as_of(record.key, before)):
+            told = "none" if version is None else f"{functions.text(version[0])}@{version[1]}"
+            found = functions.cut(f"{found} {told}")
+        self.forward(record.with_value(found))
+
+
 class Punctuated(Processor):
     """Keeps the last value of each key and forwards all of them at each turn."""
 
@@ -95,6 +144,10 @@ def supplier(step: Step) -> Callable[[], Processor]:
         return lambda: Count(step)
     if fn == "window":
         return lambda: Recent(step)
+    if fn == "session":
+        return lambda: Sessions(step)
+    if fn == "versioned":
+        return lambda: Versions(step)
     return lambda: Punctuated(step)
 
 
