@@ -29,6 +29,7 @@ from bench.spark import spark_scenarios
 from bench.sql import sql_scenarios
 from bench.sql_streams import sql_streams_scenarios
 from bench.streams import streams_scenarios
+from bench.streams_in_time import in_time_scenarios
 from bench.streams_large_state import large_state_scenarios
 from bench.streams_latency import latency_scenarios as streams_latency_scenarios
 from bench.streams_state import state_scenarios as streams_state_scenarios
@@ -104,6 +105,7 @@ def scenarios() -> list[Scenario]:
         + streams_latency_scenarios()
         + streams_state_scenarios()
         + large_state_scenarios()
+        + in_time_scenarios()
         + sql_scenarios()
         + sql_streams_scenarios()
         + connect_scenarios()

@@ -4,11 +4,30 @@
 """
 
 import sys
+import time
 
-from headwater.streams import App, JoinWindows, tumbling
+from headwater.streams import App, Context, JoinWindows, Processor, Record, tumbling
 
 WINDOW = "1m"
 APART_MS = 5_000
+TICK_MS = 50
+
+
+class Clock(Processor):
+    """Tells by how many milliseconds it is called late, under the name of its task."""
+
+    def init(self, context: Context) -> None:
+        self.context = context
+        self._due_ms = context.wall_clock_ms + TICK_MS
+        context.schedule(TICK_MS, "wall", self._tick)
+
+    def process(self, record: Record) -> None:
+        """It is there for the clock."""
+
+    def _tick(self, now_ms: int) -> None:
+        late_ms = time.time() * 1000 - self._due_ms
+        self.context.forward(Record(self.context.task_id, f"{late_ms:.1f}", now_ms, ()))
+        self._due_ms += TICK_MS * ((now_ms - self._due_ms) // TICK_MS + 1)
 
 
 def make(scenario: str, brokers: str | None, application: str) -> App:
@@ -26,6 +45,9 @@ def make(scenario: str, brokers: str | None, application: str) -> App:
         case "stream":
             other = app.stream(f"{application}.other")
             stream.join(other, lambda left, right: left + "/" + right, window=JoinWindows.of(APART_MS)).to(out)
+        case "punctuators":
+            stream.group_by_key().count(store="counts").to_stream().to(out)
+            stream.process(Clock).to(f"{application}.late")
         case "function":
             stream.map_values(lambda value: value.upper() + "!").to(out)
         case _:

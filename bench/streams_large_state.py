@@ -71,12 +71,14 @@ class Slots:
     """Two, in directories of their own, and the lead of one application."""
 
     def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self.runtime = SlotRuntime(2)
-        self.processes = [self._start(number, folder / f"machine-{number}") for number in range(2)]
+        self.processes = [self.start(number) for number in range(2)]
         self.memory = [OwnMemory(process.pid) for process in self.processes]
 
-    def _start(self, number: int, directory: Path) -> subprocess.Popen[str]:
-        directory.mkdir(parents=True)
+    def start(self, number: int) -> subprocess.Popen[str]:
+        directory = self._folder / f"machine-{number}"
+        directory.mkdir(parents=True, exist_ok=True)
         process = subprocess.Popen(
             [sys.executable, "-m", "bench.streams_slot", str(number), str(self.runtime.port)],
             cwd=directory, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdin=subprocess.PIPE, text=True, preexec_fn=die_with_parent,
