@@ -14,6 +14,7 @@ from typing import Any, Final
 
 TEXT_LENGTH_MAX: Final = 1 << 20  # characters of one schema: Kafka's own limit for a record, in which it must be stored
 DEPTH_MAX: Final = 150  # brackets inside each other in a schema's text
+NAME_LENGTH_MAX: Final = 1_000  # of a type, with its namespace or package: each type within repeats that
 REFERENCES_MAX: Final = 1_000  # schemas that one schema refers to, theirs included
 COMPARISONS_MAX: Final = 200_000  # pairs of types looked at in one comparison
 

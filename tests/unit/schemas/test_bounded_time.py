@@ -3,6 +3,7 @@ goes through.
 """
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -102,3 +103,94 @@ def test_a_deep_json_schema_is_compared() -> None:
 
     assert incompatibilities(deep("string"), deep("string")) == []
     assert incompatibilities(deep("string"), deep("number"))
+
+
+def filled(piece: str, count: int, *, begin: str = "", end: str = "") -> str:
+    """A .proto file with so many of a piece, each with its number in it where `#` stands; 19000 to 19999 are left out."""
+    numbers = (number if number < 19_000 else number + 1_000 for number in range(1, count + 1))
+    return 'syntax = "proto2"; ' + begin + "".join(piece.replace("#", str(number)) for number in numbers) + end
+
+
+def cost(text: str) -> float:
+    """The processor's seconds, whatever else the machine does."""
+    began = time.process_time()
+    parse(SchemaType.PROTOBUF, text)
+    return time.process_time() - began
+
+
+OPTIONS_OF_MANY = (
+    'import "google/protobuf/descriptor.proto"; extend google.protobuf.MessageOptions { repeated Many many = 50000; }'
+    "message Many {" + "".join(f"optional int32 f{number} = {number};" for number in range(1, 8_000)) + "} message M {"
+)
+
+
+@pytest.mark.parametrize(
+    ("piece", "begin", "end"),
+    [
+        ("oneof o#{int32 f#=#;}", "message M {", "}"),
+        ("message M#{extensions 1;} extend M#{optional int32 e#=1;}", "", ""),
+        ("option (many) = {};", OPTIONS_OF_MANY, "}"),
+    ],
+    ids=["oneofs", "extensions of as many messages", "options of a message with many fields"],
+)
+def test_a_long_proto_file_takes_time_by_its_length(piece: str, begin: str, end: str) -> None:
+    """Each of something was looked for among all of them: fifty times as long, and more with the length."""
+    count = 8_000
+    plain = cost(filled("optional group G# = # {}", count, begin="message M {", end="}"))
+    assert cost(filled(piece, count, begin=begin, end=end)) < 10 * plain
+
+
+def test_many_ranges_of_extensions_with_many_options() -> None:
+    numbers = ",".join(map(str, range(1, 18_000)))
+    options = ",".join(["verification=UNVERIFIED"] * 20_000)
+    with pytest.raises(SchemaError, match="too many ranges with too many options"):
+        parse(SchemaType.PROTOBUF, f'syntax = "proto2"; message M {{ extensions {numbers} [{options}]; }}')
+
+
+LONG_NAME = "n" * 400_000
+
+
+@pytest.mark.parametrize(
+    ("schema_type", "text"),
+    [
+        (SchemaType.PROTOBUF, f"package {LONG_NAME};" + "".join(f"message M{each} {{}}" for each in range(20_000))),
+        (SchemaType.PROTOBUF, f"package {'a.' * 200_000}a; message M {{ optional Nowhere x = 1; }}"),
+        (SchemaType.PROTOBUF, f"message {'A' * 999} {{ message B {{}} }}"),
+        (
+            SchemaType.AVRO,
+            json.dumps([{"type": "fixed", "name": f"F{each}", "namespace": LONG_NAME, "size": 1} for each in range(2)]),
+        ),
+        (SchemaType.JSON, json.dumps({"$id": f"http://x/{LONG_NAME}/", "properties": {"a": {"$id": "b"}}})),
+        (SchemaType.JSON, json.dumps({"$ref": "./" * 200_000 + "a"})),
+    ],
+    ids=["package", "package of many parts", "full name", "namespace", "$id", "$ref"],
+)
+def test_a_name_that_everything_within_repeats(schema_type: SchemaType, text: str) -> None:
+    """With as many types within as there is room for, it took gigabytes."""
+    with pytest.raises(SchemaError, match=r"more than [12],000 characters"):
+        parse(schema_type, text)
+
+
+@pytest.mark.parametrize("number", ["0x" + "F" * 200_000, "0" + "7" * 200_000, "-0x" + "F" * 200_000])
+def test_a_number_with_more_digits_than_python_writes(number: str) -> None:
+    with pytest.raises(SchemaError, match="is not from 1 to"):
+        parse(SchemaType.PROTOBUF, f'syntax = "proto3"; message M {{ int32 a = {number}; }}')
+
+
+@pytest.mark.parametrize("number", ["0x" + "F" * 1_000, "-0x" + "F" * 1_000])
+def test_an_unknown_option_with_a_number_beyond_every_double(number: str) -> None:
+    parsed = parse(SchemaType.PROTOBUF, f'syntax = "proto3"; option (unknown) = {number}; message M {{}}')
+    assert parse(SchemaType.PROTOBUF, parsed.formatted("serialized")).name == "M"
+
+
+def test_a_type_that_is_named_very_often() -> None:
+    often = parse(SchemaType.JSON, json.dumps({"type": ["string", "number"] * 40_000}))
+    once = parse(SchemaType.JSON, json.dumps({"type": ["string", "number"]}))
+    assert incompatibilities(often, once) == incompatibilities(once, often) == []
+
+
+def test_many_properties_under_a_name_as_long_as_a_schema_may_be() -> None:
+    inner = {"properties": {f"p{number}": {"type": "wrong"} if number == 0 else {} for number in range(20_000)}}
+    with pytest.raises(SchemaError, match=r"p0: type is one of") as told:
+        parse(SchemaType.JSON, json.dumps({"properties": {LONG_NAME: inner}}))
+    assert len(str(told.value)) < 1_000

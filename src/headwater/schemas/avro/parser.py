@@ -24,7 +24,7 @@ from headwater.schemas.avro.types import (
     Union,
 )
 from headwater.schemas.json_text import parse_json
-from headwater.schemas.model import SchemaError
+from headwater.schemas.model import NAME_LENGTH_MAX, SchemaError
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAMED: Final = frozenset({"type", "name", "namespace", "doc", "aliases"})
@@ -185,6 +185,8 @@ class _Parser:
             name = f"{own}.{name}" if own else name
         if name.startswith("."):
             name = name[1:]
+        if len(name) > NAME_LENGTH_MAX:
+            raise _error(path, f"the full name {_shown(name)} has more than {NAME_LENGTH_MAX:,} characters")
         for part in name.split("."):
             self._check_name(part, path)
         if name in PRIMITIVES:

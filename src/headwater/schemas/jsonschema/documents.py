@@ -16,6 +16,7 @@ _INDEX: Final = re.compile(r"[0-9]{1,9}")
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _META: Final = re.compile(r"https?://json-schema\.org/(draft-0[3467]/(hyper-)?schema|draft/20(19-09|20-12)/.*)")
 _REFERENCES_IN_A_ROW_MAX: Final = 100
+_ADDRESS_LENGTH_MAX: Final = 2_000  # every schema within repeats what stands before its own
 _SINGLE: Final = ("additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not", "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties")  # fmt: skip
 _LISTS: Final = ("allOf", "anyOf", "oneOf", "items", "prefixItems")
 _MAPS: Final = ("$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties")
@@ -36,6 +37,10 @@ def subschemas(node: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 def join(base: str, reference: str) -> str:
     """A reference, without its fragment, seen from `base`: as RFC 3986 has it for what schemas use."""
+    if len(base) > _ADDRESS_LENGTH_MAX or len(reference) > _ADDRESS_LENGTH_MAX:
+        raise SchemaError(
+            f"not a JSON Schema: the address {(reference or base)[:100]!r}... has more than {_ADDRESS_LENGTH_MAX:,} characters"
+        )
     if not reference:
         return base
     if _SCHEME.match(reference):

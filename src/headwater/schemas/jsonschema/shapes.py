@@ -128,6 +128,8 @@ class Shapes:
 
     def _typed(self, node: dict[str, Any]) -> list[Shape]:
         types = node.get("type")
+        if isinstance(types, list):
+            types = list(dict.fromkeys(types))  # one that is named twice means nothing more
         if isinstance(types, list) and len(types) > 1:
             inner = [self._of_type(name, node) for name in types]
             return [Shape("combined", node, criterion="anyOf", parts=inner, source=["type", node])]

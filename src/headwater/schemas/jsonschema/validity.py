@@ -31,6 +31,7 @@ _OBJECTS: Final = (
 )
 _SCHEMAS: Final = ("additionalItems", "additionalProperties", "contains", "else", "if", "not", "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties")  # fmt: skip
 _SCHEMA_LISTS: Final = ("allOf", "anyOf", "oneOf", "prefixItems")
+_PATH_LENGTH_MAX: Final = 500
 
 
 def check_document(document: Any, documents: Documents) -> None:
@@ -47,7 +48,13 @@ def check_document(document: Any, documents: Documents) -> None:
         _check_keywords(node, path)
         if reference_of(node) is not None:
             documents.follow(node)
-        pending += [(inner, f"{path}/{place}") for place, inner in subschemas(node)]
+        pending += [(inner, _below(path, place)) for place, inner in subschemas(node)]
+
+
+def _below(path: str, place: str) -> str:
+    """The end of a long path only: each schema within has its own, and names may be as long as the text."""
+    path = f"{path}/{place}"
+    return path if len(path) <= _PATH_LENGTH_MAX else f"/...{path[-_PATH_LENGTH_MAX:]}"
 
 
 def _check_keywords(node: dict[str, Any], path: str) -> None:

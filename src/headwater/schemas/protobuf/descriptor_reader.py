@@ -7,7 +7,7 @@ optional.
 import re
 from typing import Final
 
-from headwater.schemas.model import DEPTH_MAX, SchemaError
+from headwater.schemas.model import DEPTH_MAX, NAME_LENGTH_MAX, SchemaError
 from headwater.schemas.protobuf import options
 from headwater.schemas.protobuf.descriptor_writer import EDITIONS, TYPES
 from headwater.schemas.protobuf.lexer import unescape
@@ -180,7 +180,7 @@ def _ranges(fields: Fields, number: int, high: int, *, inclusive: bool) -> list[
 
 
 def _name(text: str) -> str:
-    if not _NAME.fullmatch(text):
+    if len(text) > NAME_LENGTH_MAX or not _NAME.fullmatch(text):
         raise SchemaError(f"not a descriptor of a .proto file: {text[:50]!r} is not a name")
     return text
 

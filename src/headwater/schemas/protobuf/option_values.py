@@ -47,6 +47,7 @@ class Scope:
     messages: Mapping[str, Message | Enum]  # by full name
     by_number: dict[tuple[str, int], Extension] = field(default_factory=dict)  # of what they extend, and their number
     _fields: dict[Message, dict[str, Field]] = field(default_factory=dict)
+    _required: dict[Message, list[Field]] = field(default_factory=dict)
     _numbers: dict[Message, dict[int, Field]] = field(default_factory=dict)
     _enums: dict[Enum, dict[str, int]] = field(default_factory=dict)
     _enum_names: dict[Enum, dict[int, str]] = field(default_factory=dict)
@@ -73,6 +74,12 @@ class Scope:
             # A group is named by its message in the text format.
             known |= {each.target.name: each for each in message.fields if each.type == "group" and each.target}
         return known.get(name)
+
+    def required(self, message: Message) -> list[Field]:
+        known = self._required.get(message)
+        if known is None:
+            known = self._required[message] = [each for each in message.fields if each.label == "required"]
+        return known
 
     def numbered(self, message: Message, number: int) -> tuple[str, Field] | None:
         """A field by its number: how the text format names it, and the field."""
@@ -152,8 +159,8 @@ def _message(message: Message, fields: tuple[TextField, ...], scope: Scope) -> b
             raise SchemaError(f"{each.name} of {message.full_name} is not a message")
         else:
             out += _scalar_record(known, _scalar(known, each.value, scope, in_text_format=True))
-    for known in message.fields:
-        if known.label == "required" and known.number not in found:
+    for known in scope.required(message):
+        if known.number not in found:
             raise SchemaError(f"{known.name} of {message.full_name} is required, and not there")
     return bytes(out)
 
@@ -238,7 +245,7 @@ def _whole(known: Field, value: Value, kind: str) -> int:
     number = -number if value.text.startswith("-") else number
     low, high = _INTEGERS[kind]
     if not low <= number <= high:
-        raise SchemaError(f"{known.name} is of the type {kind}, from {low} to {high}: not {value.text}")
+        raise SchemaError(f"{known.name} is of the type {kind}, from {low} to {high}: not {value.text[:50]}")
     return number
 
 

@@ -4,6 +4,7 @@ What an option means, `option_resolution` finds out. One that nobody knows is ke
 as protoc hands it on before it knows the extension.
 """
 
+import math
 from typing import Final
 
 from headwater.schemas.protobuf.option_values import Scope, in_order
@@ -59,7 +60,15 @@ def _write_number(writer: Writer, text: str) -> None:
     elif -(1 << 63) <= number < 0:
         writer.number(5, number)
     else:
-        writer.double(6, float(number))
+        writer.double(6, _nearest(number))
+
+
+def _nearest(number: int) -> float:
+    """The double that protoc reads: infinity for what is beyond all of them."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
 
 
 def read_options(fields: Fields | None) -> list[Option]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final, NoReturn
 
 from headwater.schemas.json_text import limit_text
-from headwater.schemas.model import DEPTH_MAX, SchemaError
+from headwater.schemas.model import DEPTH_MAX, NAME_LENGTH_MAX, SchemaError
 from headwater.schemas.protobuf.lexer import Token, place, tokens, unescape
 from headwater.schemas.protobuf.types import (
     FIELD_NUMBER_MAX,
@@ -29,6 +29,7 @@ from headwater.schemas.protobuf.types import (
 
 _LABELS: Final[dict[str, Label]] = {"optional": "optional", "required": "required", "repeated": "repeated"}
 _INT32_MAX: Final = (1 << 31) - 1
+_RANGE_OPTIONS_MAX: Final = 1 << 22  # characters of options of ranges of extensions, each range with its own
 
 
 def parse_file(text: str) -> File:
@@ -76,23 +77,25 @@ class _Parser:
         token = self._take()
         if token.kind != "identifier":
             self._fail(f"a name is wanted, not {token.text[:50]!r}", token)
+        if len(token.text) > NAME_LENGTH_MAX:
+            self._fail(f"a name has more than {NAME_LENGTH_MAX:,} characters", token)
         return token.text
 
     def _type_name(self) -> str:
-        name = "." if self._accept(".") else ""
-        name += self._identifier()
+        first = "." if self._accept(".") else ""
+        parts = [self._identifier()]
         while self._accept("."):
-            name += "." + self._identifier()
-        return name
+            parts.append(self._identifier())
+        return first + ".".join(parts)
 
     def _string(self) -> bytes:
         token = self._take()
         if token.kind != "string":
             self._fail(f"text in quotes is wanted, not {token.text[:50]!r}", token)
-        data = unescape(token.text)
+        parts = [unescape(token.text)]
         while self._token.kind == "string":
-            data += unescape(self._take().text)
-        return data
+            parts.append(unescape(self._take().text))
+        return b"".join(parts)
 
     def _integer(self, low: int, high: int) -> int:
         negative = self._accept("-")
@@ -103,7 +106,7 @@ class _Parser:
             self._fail(f"a whole number is wanted, not {token.text[:50]!r}", token)
         number = -number if negative else number
         if not low <= number <= high:
-            self._fail(f"{number} is not from {low} to {high}", token)
+            self._fail(f"{'-' if negative else ''}{token.text[:50]} is not from {low} to {high}", token)
         return number
 
     def _deeper(self) -> None:
@@ -169,11 +172,11 @@ class _Parser:
     # --- options
 
     def _option(self) -> Option:
-        name = self._option_part()
+        parts = [self._option_part()]
         while self._accept("."):
-            name += "." + self._option_part()
+            parts.append(self._option_part())
         self._expect("=")
-        return Option(name, self._value())
+        return Option(".".join(parts), self._value())
 
     def _option_part(self) -> str:
         if self._accept("("):
@@ -355,7 +358,11 @@ class _Parser:
                 ranges.numbers.append((start, end))
             if not self._accept(","):
                 break
-        for option in self._bracketed_options():  # of extensions, each range has them
+        start_of_options = self._token.position
+        options = self._bracketed_options()
+        if (len(ranges.numbers) - before) * (self._token.position - start_of_options) > _RANGE_OPTIONS_MAX:
+            self._fail("too many ranges with too many options")
+        for option in options:  # of extensions, each range has them
             for extent in ranges.numbers[before:]:
                 ranges.options.setdefault(extent, []).append(replace(option))
         self._expect(";")

@@ -4,7 +4,7 @@ compares. Pure.
 `normalize` writes full names, options and imports in order, and fields by their numbers.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from headwater.schemas.protobuf.lexer import escape
@@ -14,6 +14,7 @@ from headwater.schemas.protobuf.types import (
     Field,
     File,
     Message,
+    Oneof,
     Option,
     Ranges,
     Service,
@@ -82,13 +83,13 @@ class _Printer:
         if self._with_extensions:
             yield from _indented(self._ranges("extensions", message.extension_ranges, FIELD_NUMBER_MAX))
         fields = sorted(message.fields, key=lambda each: each.number) if self._normalize else message.fields
-        printed: set[str] = set()
+        members = _by(fields, lambda field: field.oneof)
+        oneofs = {each.name: each for each in message.oneofs}
         for field in fields:
             if not field.oneof:
                 yield from _indented(self._field(field))
-            elif field.oneof not in printed:
-                printed.add(field.oneof)
-                yield from _indented(self._oneof(message, field.oneof, fields))
+            elif members[field.oneof][0] is field:
+                yield from _indented(self._oneof(oneofs[field.oneof], members[field.oneof]))
         for inner in message.messages:
             if inner not in groups:
                 yield ""
@@ -99,14 +100,11 @@ class _Printer:
         yield from _indented(self._extensions(message.extensions))
         yield "}"
 
-    def _oneof(self, message: Message, name: str, fields: list[Field]) -> Iterator[str]:
-        yield f"oneof {name} {{"
-        for oneof in message.oneofs:
-            if oneof.name == name:
-                yield from _indented(self._option_lines(oneof.options))
+    def _oneof(self, oneof: Oneof, fields: list[Field]) -> Iterator[str]:
+        yield f"oneof {oneof.name} {{"
+        yield from _indented(self._option_lines(oneof.options))
         for field in fields:
-            if field.oneof == name:
-                yield from _indented(self._field(field))
+            yield from _indented(self._field(field))
         yield "}"
 
     def _field(self, field: Field) -> Iterator[str]:
@@ -148,12 +146,13 @@ class _Printer:
             yield f"{keyword} {', '.join(escape(name.encode()) for name in ranges.names)};"
 
     def _extensions(self, extensions: list[Field]) -> Iterator[str]:
-        for extendee in dict.fromkeys(field.extendee for field in extensions if self._with_extensions):
+        if not self._with_extensions:
+            return
+        for extendee, fields in _by(extensions, lambda field: field.extendee).items():
             yield ""
             yield f"extend {extendee} {{"
-            for field in extensions:
-                if field.extendee == extendee:
-                    yield from _indented(self._field(field))
+            for field in fields:
+                yield from _indented(self._field(field))
             yield "}"
 
     def _service(self, service: Service) -> Iterator[str]:
@@ -170,6 +169,13 @@ class _Printer:
             else:
                 yield line + ";"
         yield "}"
+
+
+def _by(fields: list[Field], name: Callable[[Field], str]) -> dict[str, list[Field]]:
+    found: dict[str, list[Field]] = {}
+    for field in fields:
+        found.setdefault(name(field), []).append(field)
+    return found
 
 
 def _indented(lines: Iterable[str]) -> Iterator[str]:

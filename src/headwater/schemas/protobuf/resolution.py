@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Final
 
-from headwater.schemas.model import Budget, SchemaError
+from headwater.schemas.model import NAME_LENGTH_MAX, Budget, SchemaError
 from headwater.schemas.protobuf.option_resolution import has_options, resolve_options
 from headwater.schemas.protobuf.option_values import Scope
 from headwater.schemas.protobuf.types import (
@@ -113,6 +113,8 @@ def _resolve_well_known(file: File, names: Names) -> None:
 
 
 def _name_all(file: File, names: Names) -> None:
+    if len(file.package) > NAME_LENGTH_MAX:
+        raise SchemaError(f"not a .proto file that stands: its package has more than {NAME_LENGTH_MAX:,} characters")
     prefix = f"{file.package}." if file.package else ""
     for enum in file.enums:
         _add(enum, prefix + enum.name, names)
@@ -129,6 +131,10 @@ def _name_all(file: File, names: Names) -> None:
 def _add(named: Message | Enum, full_name: str, names: Names) -> None:
     if full_name in names and names[full_name] is not named:
         raise SchemaError(f"not a .proto file that stands: {full_name} is defined twice")
+    if len(full_name) > NAME_LENGTH_MAX:
+        raise SchemaError(
+            f"not a .proto file that stands: the full name {full_name[:100]}... has more than {NAME_LENGTH_MAX:,} characters"
+        )
     named.full_name = full_name
     names[full_name] = named
     if isinstance(named, Enum):

@@ -89,12 +89,12 @@ class _Reader:
     def _name(self) -> str:
         if not self.accept("["):
             return self._take("identifier")
-        name = self._take("identifier")
+        parts = [self._take("identifier")]
         while not self.accept("]"):
             if not (self.accept(".") or self.accept("/")):
                 raise self.error()
-            name += f"{self._words[self._next - 1].text}{self._take('identifier')}"
-        return f"[{name}]"
+            parts += [self._words[self._next - 1].text, self._take("identifier")]
+        return f"[{''.join(parts)}]"
 
     def _value(self, depth: int, *, is_marked: bool) -> Value | tuple[TextField, ...]:
         for begin, end in (("{", "}"), ("<", ">")):
@@ -103,9 +103,10 @@ class _Reader:
         if not is_marked:
             raise self.error()
         if self.token.kind == "string":
-            data = b""
+            parts: list[bytes] = []
             while self.token.kind == "string":
-                data += unescape(self._take("string"))
+                parts.append(unescape(self._take("string")))
+            data = b"".join(parts)
             return Value("string", data.decode("utf-8", "replace"), data)
         sign = "-" if self.accept("-") else ""
         if self.token.kind == "identifier":
