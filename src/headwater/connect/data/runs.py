@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, overload
 
 from headwater.client import ConsumerRecord
+from headwater.connect.data.arrow_rows import arrow_type
 from headwater.connect.data.record import ConnectRecord, SinkRecord, SourceRecord
 from headwater.connect.data.schema import Schema
 
@@ -49,6 +50,31 @@ class ArrowColumn:
 
     def schema_at(self, _index: int) -> Schema:
         return self.schema
+
+
+class ValueColumns(NamedTuple):
+    """The values of a run while transforms go over its columns: structs, all there, in the types of `arrow_rows`. Their
+    records have no headers.
+    """
+
+    schema: Schema
+    columns: "list[pa.Array]"  # one for each field
+    topic: str
+    partitions: "Callable[[], pa.Array]"
+    offsets: "Callable[[], pa.Array]"
+    timestamps_ms: "Callable[[], pa.Array]"  # null where a record has none
+
+    def with_fields(self, schema: Schema, columns: "list[pa.Array]") -> "ValueColumns | None":
+        """None: a field that is required has a null, which records tell better one by one."""
+        for field, column in zip(schema.fields, columns, strict=True):
+            if column.null_count and not field.schema.optional:
+                return None
+        return self._replace(schema=schema, columns=columns)
+
+    def array(self) -> "pa.StructArray":
+        import pyarrow as pa
+
+        return pa.StructArray.from_arrays(self.columns, fields=list(arrow_type(self.schema)))
 
 
 class _Run(Sequence[R]):

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 from headwater.connect.config.definition import own_config
 from headwater.connect.converters.base import Converter
 from headwater.connect.data.record import ConnectRecord
+from headwater.connect.data.runs import ValueColumns
 from headwater.connect.plugins import Catalog, Kind
 from headwater.connect.runtime.tolerance import Stage, Tolerance
 from headwater.connect.transforms.base import Transformation, is_pure
@@ -56,6 +57,22 @@ class Pipeline:
             else:
                 applies = step.applies
                 current = [apply(each) if each is not None and applies(each) else each for each in current]
+        return current
+
+    def transform_columns(self, values: ValueColumns) -> ValueColumns | None:
+        """Of pure transforms, as `transform_run`; no rows are left of what was dropped. None: not by columns."""
+        current: ValueColumns | None = values
+        for step in self.steps:
+            assert current is not None
+            if step.predicate is not None:
+                holds = step.predicate.test_columns(current)
+                if holds is None:
+                    return None
+                if holds == step.negate:
+                    continue
+            current = step.transform.apply_columns(current)
+            if current is None or not len(current.columns[0]):
+                return current
         return current
 
     def transform(self, record: ConnectRecord, original: Any, tolerance: Tolerance) -> ConnectRecord | None:

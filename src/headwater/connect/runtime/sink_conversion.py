@@ -3,10 +3,11 @@ Spark.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 from headwater.client import ConsumerRecord
 from headwater.connect.data.record import Header, SinkRecord
-from headwater.connect.data.runs import RUN_RECORDS_MIN, ArrowColumn, SinkRun
+from headwater.connect.data.runs import RUN_RECORDS_MIN, ArrowColumn, SinkRun, ValueColumns
 from headwater.connect.runtime.pipeline import Pipeline, class_name
 from headwater.connect.runtime.tolerance import Skipped, Stage, Tolerance
 
@@ -34,16 +35,46 @@ class SinkConversion:
         try:
             keys = pipe.key.to_connect_run(topic, [record.key for record in records])
             data = [record.value for record in records]
-            values = self._column(topic, data) or pipe.value.to_connect_run(topic, data)
-            run = SinkRun(records, keys, values)
+            column = self._column(topic, data)
+            run = SinkRun(records, keys, column or pipe.value.to_connect_run(topic, data))
             if pipe.steps:
-                return [each for each in pipe.transform_run(run) if each is not None]
+                changed = None if column is None else self._changed(run, column)
+                if changed is None:
+                    return [each for each in pipe.transform_run(run) if each is not None]
+                return changed
         except Exception:  # noqa: BLE001
             return None
         return run
 
+    def _changed(self, run: SinkRun, column: ArrowColumn) -> Sequence[SinkRecord] | None:
+        """By columns; the records, if somebody looks at them, as transforms make them one by one."""
+        import pyarrow as pa
+
+        records = run.originals
+        changed = self._pipeline.transform_columns(
+            ValueColumns(
+                column.schema,
+                column.arrow.flatten(),
+                records[0].topic,
+                lambda: pa.array([each.partition for each in records], pa.int32()),
+                lambda: pa.array([each.offset for each in records], pa.int64()),
+                lambda: pa.array(
+                    [each.timestamp_ms if each.timestamp_ms >= 0 else None for each in records], pa.int64()
+                ),
+            )
+        )
+        if changed is None:
+            return None
+        if not len(changed.columns[0]):
+            return []
+
+        def values() -> list[Any]:
+            return [None if each is None else each.value for each in self._pipeline.transform_run(run)]
+
+        return SinkRun(records, run.keys, ArrowColumn(changed.schema, changed.array(), values))
+
     def _column(self, topic: str, data: list[bytes | None]) -> ArrowColumn | None:
-        if not self._columns or self._pipeline.steps:
+        if not self._columns:
             return None
         import pyarrow as pa
 

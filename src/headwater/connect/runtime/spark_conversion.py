@@ -25,7 +25,7 @@ from headwater.connect.converters.json_converter import JsonConverter
 from headwater.connect.data import schema as s
 from headwater.connect.data.arrow_rows import arrow_schema, plain
 from headwater.connect.data.record import SinkRecord
-from headwater.connect.data.runs import RUN_RECORDS_MIN
+from headwater.connect.data.runs import RUN_RECORDS_MIN, ValueColumns
 from headwater.connect.data.schema import Schema, Type
 from headwater.connect.data.validation import validate
 from headwater.connect.errors import DataError
@@ -180,7 +180,7 @@ class Packing:
     def __init__(self, nulls_fail: bool) -> None:
         self._nulls_fail = nulls_fail
         self._rows: dict[tuple[str, Schema | None], list[dict[str, Any]]] = {}
-        self._whole: tuple[str, Schema, pa.StructArray] | None = None  # a batch that needs no rows
+        self._whole: tuple[str, Schema, list[pa.Array]] | None = None  # a batch that needs no rows
         self._json = JsonConverter()
         self._json.configure({"schemas.enable": "false", "decimal.format": "NUMERIC"})
 
@@ -205,7 +205,7 @@ class Packing:
         """Whether the whole batch could be taken at once: values of one topic and schema, which the converter has
         columns for, with nothing on the way that looks at each record.
         """
-        if pipeline.steps or batch.num_rows < RUN_RECORDS_MIN or _has_headers(batch.column("headers")):
+        if not pipeline.is_pure or batch.num_rows < RUN_RECORDS_MIN or _has_headers(batch.column("headers")):
             return False
         topics = batch.column("topic").unique().to_pylist()
         if len(topics) != 1:
@@ -215,9 +215,16 @@ class Packing:
             if column is None:
                 return False
             pipeline.key.to_connect_run(topics[0], batch.column("key").to_pylist())
+            schema, columns = column.schema, column.arrow.flatten()
+            if pipeline.steps:
+                changed = pipeline.transform_columns(_value_columns(schema, columns, topics[0], batch))
+                if changed is None:
+                    return False
+                schema, columns = changed.schema, changed.columns
         except Exception:  # noqa: BLE001 - which record it is, is found one by one
             return False
-        self._whole = topics[0], column.schema, column.arrow
+        if len(columns[0]):
+            self._whole = topics[0], schema, columns
         return True
 
     def chunks(self) -> "Iterator[pa.RecordBatch]":
@@ -226,7 +233,7 @@ class Packing:
         tables: list[tuple[str, pa.Table]] = []
         if self._whole is not None:
             topic, schema, values = self._whole
-            tables.append((topic, pa.Table.from_arrays(values.flatten(), schema=columns_of(schema))))
+            tables.append((topic, pa.Table.from_arrays(values, schema=columns_of(schema))))
         for (topic, of_rows), rows in self._rows.items():
             tables.append((topic, pa.Table.from_pylist(rows, schema=columns_of(of_rows))))
         for topic, table in tables:
@@ -234,6 +241,19 @@ class Packing:
             with pa.ipc.new_stream(data, columns) as out:
                 out.write_table(table)
             yield _chunk(topic, columns.serialize().to_pybytes(), data.getvalue(), table.num_rows)
+
+
+def _value_columns(schema: Schema, columns: "list[pa.Array]", topic: str, batch: "pa.RecordBatch") -> ValueColumns:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    def times_ms() -> "pa.Array":
+        micros = batch.column("timestamp").cast(pa.int64())
+        return pc.if_else(pc.less(micros, 0), pa.scalar(None, pa.int64()), pc.divide(micros, 1000))
+
+    return ValueColumns(
+        schema, columns, topic, lambda: batch.column("partition"), lambda: batch.column("offset"), times_ms
+    )
 
 
 def _chunk(

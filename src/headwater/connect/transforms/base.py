@@ -1,15 +1,19 @@
 """What transforms share: which part of the record they change, and the checks that Connect makes of it."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from headwater._version import VERSION
 from headwater.connect.config.definition import ConfigDef
 from headwater.connect.data.record import ConnectRecord
+from headwater.connect.data.runs import ValueColumns
 from headwater.connect.data.schema import Field, Schema
 from headwater.connect.data.struct import Struct
 from headwater.connect.data.validation import validate
 from headwater.connect.errors import DataError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Part = Literal["key", "value"]
 SCHEMAS_CACHED_MAX = 16
@@ -36,6 +40,13 @@ class Transformation:
 
     def apply(self, record: ConnectRecord) -> ConnectRecord | None:
         raise NotImplementedError
+
+    def apply_columns(self, values: ValueColumns) -> ValueColumns | None:
+        """What `apply` does, to all records of a run at once, where that changes their values alone. None: not these,
+        which go record by record. It may raise for the same reason.
+        """
+        del values
+        return None
 
     def close(self) -> None:
         """Nothing is held, as it stands."""
@@ -99,6 +110,11 @@ class Carried:
             for default in [field.schema.default if with_default else None]
             if default is not None or not changed.fields[index].schema.optional
         ]
+
+    def columns(self, old: "list[pa.Array]") -> "list[pa.Array] | None":
+        """The same of columns, without those of new fields. None: there are nulls to look at."""
+        found = [old[at] for at in self._positions]
+        return None if any(found[index].null_count for index, _, _ in self._nulls) else found
 
     def values(self, old: Struct) -> list[Any]:
         """A list of its own, with a null for each field that is new."""

@@ -16,6 +16,7 @@ from headwater.connect.config.keys import (
     text,
 )
 from headwater.connect.data.record import ConnectRecord
+from headwater.connect.data.runs import ValueColumns
 from headwater.connect.data.schema import Schema, Type, struct
 from headwater.connect.data.struct import Struct
 from headwater.connect.errors import ConfigError, DataError
@@ -128,6 +129,14 @@ class ReplaceField(PartTransformation):
         old = require_struct(value, "field replacement")
         carried = self._carried.get(old.schema) or self.carried(old.schema, self._changed(old.schema))
         return self.put(record, carried.schema, Struct.of(carried.schema, carried.values(old)))
+
+    def apply_columns(self, values: ValueColumns) -> ValueColumns | None:
+        if self.part != "value":
+            return None
+        schema = values.schema
+        carried = self._carried.get(schema) or self.carried(schema, self._changed(schema))
+        kept = carried.columns(values.columns)
+        return values.with_fields(carried.schema, kept) if kept else None
 
     def _keeps(self, name: str) -> bool:
         return name not in self._exclude and (not self._include or name in self._include)

@@ -7,6 +7,7 @@ from headwater.base.config.validators import OneOf
 from headwater.connect.config.definition import ConfigDef
 from headwater.connect.config.keys import HIGH, REPLACE_NULL, REQUIRED, NonEmptyList, listing, text
 from headwater.connect.data.record import ConnectRecord, Header, header
+from headwater.connect.data.runs import ValueColumns
 from headwater.connect.data.schema import Schema, SchemaAndValue, struct
 from headwater.connect.data.struct import Struct
 from headwater.connect.data.values import parse_text
@@ -31,6 +32,9 @@ class DropHeaders(Transformation):
 
     def apply(self, record: ConnectRecord) -> ConnectRecord:
         return record.replaced(headers=tuple(each for each in record.headers if each.key not in self._names))
+
+    def apply_columns(self, values: ValueColumns) -> ValueColumns:
+        return values  # runs have no headers
 
 
 class InsertHeader(Transformation):

@@ -1,16 +1,20 @@
 """InsertField: the record's topic, partition, offset or timestamp, or a fixed text, as a field."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from headwater.connect.config.definition import ConfigDef
 from headwater.connect.config.keys import MEDIUM, REPLACE_NULL, text
 from headwater.connect.data.logical import millis_to_timestamp
 from headwater.connect.data.record import ConnectRecord, SinkRecord
+from headwater.connect.data.runs import ValueColumns
 from headwater.connect.data.schema import INT32, INT64, STRING, TIMESTAMP_SCHEMA, Schema, struct
 from headwater.connect.data.struct import Struct
 from headwater.connect.errors import ConfigError, DataError
 from headwater.connect.transforms.base import Carried, PartTransformation, basics, require_map, require_struct
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _OPTIONALITY: Final = " `!` behind the name makes the field required, `?` (or nothing) optional."
 _SCHEMAS: Final = {
@@ -20,6 +24,9 @@ _SCHEMAS: Final = {
     "timestamp": TIMESTAMP_SCHEMA,
     "static": STRING,
 }
+
+
+_YEAR_10000_MS: Final = 253_402_300_800_000
 
 
 class _Insertion(NamedTuple):
@@ -69,6 +76,37 @@ class InsertField(PartTransformation):
                 at += 1
             values[at] = each
         return self.put(record, carried.schema, Struct.of(carried.schema, values))
+
+    def apply_columns(self, values: ValueColumns) -> ValueColumns | None:
+        if self.part != "value":
+            return None
+        schema = values.schema
+        carried = self._carried.get(schema) or self.carried(schema, self._changed(schema))
+        kept = carried.columns(values.columns)
+        if kept is None:
+            return None
+        new = [self._column(kind, values) for kind, _, _ in self._insertions]
+        if any(each is None for each in new):
+            return None
+        return values.with_fields(carried.schema, [*kept, *new])
+
+    def _column(self, kind: str, values: ValueColumns) -> "pa.Array | None":
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        match kind:
+            case "partition":
+                return values.partitions()
+            case "offset":
+                return values.offsets()
+            case "timestamp":
+                found = values.timestamps_ms()
+                ends = pc.min_max(found)
+                if ends["min"].is_valid and not 0 <= ends["min"].as_py() <= ends["max"].as_py() < _YEAR_10000_MS:
+                    return None
+                return found.cast(pa.timestamp("ms", tz="UTC"))
+        text = values.topic if kind == "topic" else self._static
+        return pa.repeat(pa.scalar(text, pa.string()), len(values.columns[0]))
 
     def _changed(self, schema: Schema) -> Carried:
         names = [each.name for each in schema.fields]

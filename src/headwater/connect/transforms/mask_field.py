@@ -9,6 +9,7 @@ from headwater.connect.config.definition import ConfigDef
 from headwater.connect.config.keys import HIGH, LOW, REPLACE_NULL, REQUIRED, NonEmptyList, NonEmptyText, listing, text
 from headwater.connect.data.java_text import to_float32
 from headwater.connect.data.record import ConnectRecord
+from headwater.connect.data.runs import ValueColumns
 from headwater.connect.data.schema import Schema, Type
 from headwater.connect.data.struct import Struct
 from headwater.connect.errors import DataError
@@ -24,6 +25,12 @@ _ZEROS: Final[tuple[tuple[type, Any], ...]] = (  # in this order: a bool is an i
     (time, time()),
     (str, ""),
 )
+_COLUMN_ZEROS: Final[dict[Type, Any]] = {
+    **dict.fromkeys((Type.INT8, Type.INT16, Type.INT32, Type.INT64), 0),
+    **dict.fromkeys((Type.FLOAT32, Type.FLOAT64), 0.0),
+    Type.BOOLEAN: False,
+    Type.STRING: "",
+}
 _BITS: Final = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
 
 
@@ -58,6 +65,26 @@ class MaskField(PartTransformation):
             if field.name in self._fields:
                 new.put(field.name, self._masked(new.get_without_default(field.name), field.schema))
         return self.put(record, schema, new)
+
+    def apply_columns(self, values: ValueColumns) -> ValueColumns | None:
+        """Numbers, texts and booleans that become their zero; nulls stay null."""
+        if self.part != "value" or self._replacement is not None:
+            return None
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        columns = list(values.columns)
+        for field in values.schema.fields:
+            column = columns[field.position]
+            if column.null_count and field.schema.default is not None:
+                return None
+            if field.name in self._fields:
+                zero = None if field.schema.name is not None else _COLUMN_ZEROS.get(field.schema.type)
+                if zero is None:
+                    return None
+                masked = pa.repeat(pa.scalar(zero, column.type), len(column))
+                columns[field.position] = pc.if_else(column.is_valid(), masked, pa.scalar(None, column.type))
+        return values.with_fields(values.schema, columns)
 
     def _masked(self, value: Any, schema: Schema | None) -> Any:
         if value is None:

@@ -7,6 +7,7 @@ from headwater.connect.config.definition import ConfigDef
 from headwater.connect.config.keys import HIGH, REPLACE_NULL, REQUIRED, Pattern, text, whole
 from headwater.connect.data.logical import millis_to_timestamp
 from headwater.connect.data.record import ConnectRecord
+from headwater.connect.data.runs import ValueColumns
 from headwater.connect.data.struct import Struct
 from headwater.connect.errors import ConfigError, DataError
 from headwater.connect.java_regex import compile_java, expand
@@ -20,6 +21,9 @@ class Filter(Transformation):
 
     def apply(self, record: ConnectRecord) -> None:
         del record
+
+    def apply_columns(self, values: ValueColumns) -> ValueColumns:
+        return values._replace(columns=[each.slice(0, 0) for each in values.columns])
 
 
 class SetSchemaMetadata(PartTransformation):

@@ -7,6 +7,7 @@ from headwater._version import VERSION
 from headwater.connect.config.definition import ConfigDef
 from headwater.connect.config.keys import MEDIUM, REQUIRED, NonEmptyText, Pattern, text
 from headwater.connect.data.record import ConnectRecord
+from headwater.connect.data.runs import ValueColumns
 from headwater.connect.java_regex import compile_java
 
 
@@ -25,6 +26,11 @@ class Predicate:
     def test(self, record: ConnectRecord) -> bool:
         raise NotImplementedError
 
+    def test_columns(self, values: ValueColumns) -> bool | None:
+        """The answer for all records of a run that is columns; None: it is not the same for all, or not known."""
+        del values
+        return None
+
     def close(self) -> None:
         """Nothing is held, as it stands."""
 
@@ -40,6 +46,10 @@ class HasHeaderKey(Predicate):
     def test(self, record: ConnectRecord) -> bool:
         return any(each.key == self._name for each in record.headers)
 
+    def test_columns(self, values: ValueColumns) -> bool:
+        del values
+        return False  # runs have no headers
+
 
 class RecordIsTombstone(Predicate):
     is_pure = True
@@ -47,6 +57,10 @@ class RecordIsTombstone(Predicate):
 
     def test(self, record: ConnectRecord) -> bool:
         return record.value is None
+
+    def test_columns(self, values: ValueColumns) -> bool:
+        del values
+        return False  # all are there
 
 
 class _NonEmptyPattern(Pattern):
@@ -65,3 +79,6 @@ class TopicNameMatches(Predicate):
 
     def test(self, record: ConnectRecord) -> bool:
         return self._pattern.fullmatch(record.topic) is not None
+
+    def test_columns(self, values: ValueColumns) -> bool:
+        return self._pattern.fullmatch(values.topic) is not None
