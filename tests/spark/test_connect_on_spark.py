@@ -136,7 +136,7 @@ def set_back_and_reset(
 ) -> None:
     """Where the checkpoint goes on is set as KIP-875 has it; the marks of batches keep no record back."""
     at = [{"kafka_topic": topic, "kafka_partition": number} for number in (0, 1)]
-    body = {"offsets": [{"partition": at[1], "offset": {"kafka_offset": 2}}]}
+    body: dict[str, Any] = {"offsets": [{"partition": at[1], "offset": {"kafka_offset": 2}}]}
     worker.herder.set_target(name, State.STOPPED)
     until(worker, lambda: not worker.status(name)["tasks"])
     assert "altered successfully" in worker.herder.alter_offsets(name, body)
@@ -148,8 +148,15 @@ def set_back_and_reset(
     until(worker, lambda: not worker.status(name)["tasks"])
     assert "reset successfully" in worker.herder.reset_offsets(name)
     assert worker.herder.read_offsets(name) == []
+    body["offsets"][0]["offset"] = {"kafka_offset": 3}
+    assert "altered successfully" in worker.herder.alter_offsets(name, body)  # before the new query has begun
     worker.herder.set_target(name, State.RUNNING)
-    until(worker, lambda: has([rows[5], rows[7], *rows]))
+    until(worker, lambda: has([rows[5], rows[7], *rows[::2], rows[7]]))
+    worker.herder.set_target(name, State.STOPPED)
+    until(worker, lambda: not worker.status(name)["tasks"])
+    assert "reset successfully" in worker.herder.reset_offsets(name)
+    worker.herder.set_target(name, State.RUNNING)
+    until(worker, lambda: has([rows[5], rows[7], *rows[::2], rows[7], *rows]))
 
 
 def made_dead(broker: Broker, dead: str) -> list[tuple[bytes | None, bytes]]:

@@ -1,8 +1,9 @@
 """Records between connectors, transforms and converters. Immutable: a transform gives another one."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
+from operator import attrgetter
 from typing import Any, NamedTuple, Self
 
 from headwater.connect.data.schema import Schema, SchemaAndValue
@@ -19,9 +20,15 @@ class Header(NamedTuple):
 Headers = tuple[Header, ...]
 
 
+class _Slots(NamedTuple):
+    puts: dict[str, Callable[[Any, Any], None]]
+    get_all: Callable[[Any], tuple[Any, ...]]
+
+
 @cache
-def _slots(kind: type) -> list[tuple[str, Any]]:
-    return [(each.name, getattr(kind, each.name)) for each in fields(kind)]
+def _slots(kind: type) -> _Slots:
+    names = [each.name for each in fields(kind)]
+    return _Slots({name: getattr(kind, name).__set__ for name in names}, attrgetter(*names))
 
 
 def header(key: str, given: SchemaAndValue) -> Header:
@@ -47,12 +54,13 @@ class ConnectRecord:
     headers: Headers = ()
 
     def replaced(self, **changes: Any) -> Self:
-        """As `dataclasses.replace`, in a third of its time: transforms do little else."""
+        """As `dataclasses.replace`, and quicker: transforms do little else."""
         made = object.__new__(type(self))
-        for name, slot in _slots(type(self)):
-            slot.__set__(made, changes.pop(name) if name in changes else slot.__get__(self))
-        if changes:
-            raise TypeError(f"{type(self).__name__} has no {', '.join(changes)}")
+        slots = _slots(type(self))
+        for put, value in zip(slots.puts.values(), slots.get_all(self), strict=True):
+            put(made, value)
+        for name, value in changes.items():
+            slots.puts[name](made, value)
         return made
 
 

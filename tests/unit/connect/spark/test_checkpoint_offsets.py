@@ -21,6 +21,9 @@ class MemoryFiles:
     def read_text(self, path: str) -> str:
         return self.there[path]
 
+    def delete(self, path: str) -> None:
+        self.there = {name: text for name, text in self.there.items() if not name.startswith(f"{path}/")}
+
     def write_text(self, path: str, text: str, aside: str) -> None:
         assert aside.rpartition("/")[2].startswith(".")
         assert path not in self.there
@@ -53,17 +56,22 @@ def test_offsets_of_a_connector_that_never_ran() -> None:
     set_offsets(files, "c", {ONE: 5})
     assert parsed(files.there["c/offsets/0"], "c")[1] == {"t": {"1": 5}}
     assert "c/commits/0" in files.there
+    assert list(json.loads(files.there["c/metadata"])) == ["id"]  # Spark wants one where there are offsets
+    before = files.there["c/metadata"]
+    set_offsets(files, "c", {ONE: 6})
+    assert files.there["c/metadata"] == before
     empty = MemoryFiles()
     reset_offsets(empty, "c")
     assert empty.there == {}
 
 
-def test_a_reset_is_a_batch_after_which_the_source_has_not_begun() -> None:
+def test_a_reset_leaves_no_checkpoint() -> None:
     files = checkpoint('{"t": {"0": 9}}', committed=1)
+    files.there["d/offsets/0"] = "another's"
     reset_offsets(files, "c")
-    assert files.there["c/offsets/1"].endswith("\n-")
+    assert list(files.there) == ["d/offsets/0"]
     set_offsets(files, "c", {ZERO: 2})
-    assert parsed(files.there["c/offsets/2"], "c")[1] == {"t": {"0": 2}}
+    assert parsed(files.there["c/offsets/0"], "c")[1] == {"t": {"0": 2}}
 
 
 def test_partitions_that_are_deleted_are_new_again() -> None:
@@ -72,10 +80,10 @@ def test_partitions_that_are_deleted_are_new_again() -> None:
     assert tree["u"] == {"0": 3}
     files = checkpoint('{"t": {"0": 9}}', committed=1)
     set_offsets(files, "c", {ZERO: None})
-    assert files.there["c/offsets/1"].endswith("\n-")
+    assert not any(name.startswith("c/") for name in files.there)
 
 
-@pytest.mark.parametrize("text", ["v2\n{}\n{}", "v1\n{}\n{}\n{}", ""])
+@pytest.mark.parametrize("text", ["v2\n{}\n{}", "v1\n{}\n{}\n{}", "v1\n{}\n-", ""])
 def test_another_checkpoint_is_not_touched(text: str) -> None:
     files = MemoryFiles(c_offsets_0=text)
     with pytest.raises(ConnectError, match="not that of a SparkSink"):

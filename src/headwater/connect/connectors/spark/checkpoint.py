@@ -5,20 +5,23 @@ is done. An offset is set as a batch that is done and ends there: what runs next
 that no batch had before. So the marks of batches in the target (`headwater_progress`, `_manifests`) hold for what is
 written next, and Spark refuses a query that is still at the batch before, because its own next number is taken.
 
+A reset removes the checkpoint: what runs next is another query, by whose id its marks are its own.
+
 What a batch did that was begun and not ended is left as it is: its records come again if the offsets say so.
 """
 
 import json
+import uuid
 from collections.abc import Mapping
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from headwater.base.ids import TopicPartition
 from headwater.connect.errors import ConnectError
 
 OffsetTree = Mapping[str, Mapping[str, int]]  # {"topic": {"0": 23}}, as the source writes it
 _VERSION: Final = "v1"
-_NOWHERE: Final = "-"  # Spark's word for a source that has not begun
 _NO_METADATA: Final = '{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}'
+_QUERY: Final = "metadata"
 _COMMITTED: Final = '{"nextBatchWatermarkMs":0}'
 
 
@@ -29,16 +32,30 @@ class Files(Protocol):
 
     def write_text(self, path: str, text: str, aside: str) -> None: ...
 
+    def delete(self, path: str) -> None: ...
+
 
 def set_offsets(files: Files, checkpoint: str, offsets: Mapping[TopicPartition, int | None]) -> None:
     """None: that partition is as one that is new."""
-    _append(files, checkpoint.rstrip("/"), lambda tree: changed(tree, offsets))
+    checkpoint = checkpoint.rstrip("/")
+    batches = _batches(files, f"{checkpoint}/offsets")
+    metadata, tree = _NO_METADATA, {}
+    if batches:
+        metadata, tree = parsed(files.read_text(f"{checkpoint}/offsets/{batches[-1]}"), checkpoint)
+    wanted = changed(tree, offsets)
+    if not wanted:
+        reset_offsets(files, checkpoint)
+        return
+    if _QUERY not in files.names_in(checkpoint):  # the connector never ran: the query has no name yet
+        _put(files, checkpoint, _QUERY, json.dumps({"id": str(uuid.uuid4())}))
+    number = str(batches[-1] + 1 if batches else 0)
+    _put(files, f"{checkpoint}/offsets", number, f"{_VERSION}\n{metadata}\n{json.dumps(wanted)}")
+    _put(files, f"{checkpoint}/commits", number, f"{_VERSION}\n{_COMMITTED}")
 
 
 def reset_offsets(files: Files, checkpoint: str) -> None:
     """The query begins anew, where its `startingOffsets` say."""
-    if _batches(files, f"{checkpoint.rstrip('/')}/offsets"):
-        _append(files, checkpoint.rstrip("/"), lambda _tree: None)
+    files.delete(checkpoint.rstrip("/"))
 
 
 def changed(tree: OffsetTree, offsets: Mapping[TopicPartition, int | None]) -> dict[str, dict[str, int]]:
@@ -51,34 +68,19 @@ def changed(tree: OffsetTree, offsets: Mapping[TopicPartition, int | None]) -> d
     return {topic: made[topic] for topic in sorted(made) if made[topic]}
 
 
-def _append(files: Files, checkpoint: str, change: Any) -> None:
-    batches = _batches(files, f"{checkpoint}/offsets")
-    metadata, tree = _NO_METADATA, None
-    if batches:
-        metadata, tree = parsed(files.read_text(f"{checkpoint}/offsets/{batches[-1]}"), checkpoint)
-    number = batches[-1] + 1 if batches else 0
-    _put(files, f"{checkpoint}/offsets", number, entry(metadata, change(tree or {})))
-    _put(files, f"{checkpoint}/commits", number, f"{_VERSION}\n{_COMMITTED}")
-
-
-def _put(files: Files, directory: str, number: int, text: str) -> None:
-    files.write_text(f"{directory}/{number}", text, f"{directory}/.{number}.set.tmp")
+def _put(files: Files, directory: str, name: str, text: str) -> None:
+    files.write_text(f"{directory}/{name}", text, f"{directory}/.{name}.set.tmp")
 
 
 def _batches(files: Files, directory: str) -> list[int]:
     return sorted(int(name) for name in files.names_in(directory) if name.isascii() and name.isdigit())
 
 
-def entry(metadata: str, tree: OffsetTree | None) -> str:
-    """An empty tree is none: the source has not begun."""
-    return f"{_VERSION}\n{metadata}\n{json.dumps(tree) if tree else _NOWHERE}"
-
-
-def parsed(text: str, checkpoint: str) -> tuple[str, OffsetTree | None]:
+def parsed(text: str, checkpoint: str) -> tuple[str, OffsetTree]:
     lines = text.split("\n")
-    if lines[0] != _VERSION or len(lines) != 3:
+    if lines[0] != _VERSION or len(lines) != 3 or not lines[2].startswith("{"):
         raise ConnectError(
             f"The checkpoint in {checkpoint} is not that of a SparkSink, or of a Spark that is not known: remove it, and the connector "
             "begins anew, or choose another checkpoint.location"
         )
-    return lines[1], None if lines[2] == _NOWHERE else json.loads(lines[2])
+    return lines[1], json.loads(lines[2])
