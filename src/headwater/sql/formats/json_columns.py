@@ -22,6 +22,7 @@ _BETWEEN: Final = secrets.token_hex(8)
 _NOTHING: Final = type(None)
 _WHOLE: Final = {Base.INTEGER: 1 << 31, Base.BIGINT: 1 << 63}
 _IGNORED_MAX: Final = 1_000  # names of fields that no column has, which are kept
+_SHAPES_MAX: Final = 8  # of the records of a run: what names they have, in which order
 _CONTAINERS: Final = (Base.ARRAY, Base.MAP, Base.STRUCT)
 
 
@@ -57,6 +58,7 @@ class Columns:
         self._exact = set(names)
         self._by_upper_case = {name.upper(): name for name in names}
         self._taken = set(names)  # by their exact names; with names that no column has, whatever their case
+        self._shapes: dict[tuple[str, ...], dict[str, str]] = {}
         self._item = item
         self._digits = digits
         self._texts = list(texts)
@@ -68,8 +70,8 @@ class Columns:
 
     def read(self, cells: list[bytes | None]) -> list[list[Any] | None]:
         present = [cell for cell in cells if cell is not None]
-        objects = [self._named(each) for each in self._together(present)]
-        columns = [self._column(place, [each.get(name) for each in objects]) for place, name in enumerate(self._names)]
+        objects = self._together(present)
+        columns = [self._column(place, values) for place, values in enumerate(self._cells(objects))]
         rows: list[list[Any] | None] = [list(row) for row in zip(*columns, strict=True)]
         if len(rows) == len(cells):
             return rows
@@ -87,6 +89,45 @@ class Columns:
         if len(found) != 2 * len(cells) - 1 or between.count(_BETWEEN) != len(cells) - 1:
             raise NotTogether("a record is no value by itself")
         return found[::2]  # type: ignore[no-any-return]  # each begins with a brace
+
+    def _cells(self, objects: list[dict[str, Any]]) -> list[list[Any]]:
+        """The values of each column. Records of a run mostly have the same names in the same order, so how these are
+        written is found out once for all of them.
+        """
+        shapes = set(map(tuple, objects))
+        if len(shapes) <= _SHAPES_MAX:
+            written = self._written_names([self._shape(each) for each in shapes])
+            if written is not None:
+                return [
+                    [None] * len(objects) if name is None else [each.get(name) for each in objects] for name in written
+                ]
+        named = [self._named(each) for each in objects]
+        return [[each.get(name) for each in named] for name in self._names]
+
+    def _shape(self, names: tuple[str, ...]) -> dict[str, str]:
+        """Of a record with these names: which of them each column has. NotTogether as `_named`."""
+        known = self._shapes.get(names)
+        if known is None:
+            known = {}
+            for name in names:
+                column = name if name in self._exact else self._by_upper_case.get(name.upper())
+                if column is not None and column in known:
+                    raise NotTogether(f"a record has {column} twice")
+                if column is not None:
+                    known[column] = name
+            if len(self._shapes) < _IGNORED_MAX:
+                self._shapes[names] = known
+        return known
+
+    def _written_names(self, shapes: list[dict[str, str]]) -> list[str | None] | None:
+        """How each column is written in all records, None where no record has it; None where they differ in that."""
+        found: list[str | None] = []
+        for column in self._names:
+            names = {each[column] for each in shapes if column in each}
+            if len(names) > 1:
+                return None
+            found.append(next(iter(names), None))
+        return found
 
     def _named(self, value: dict[str, Any]) -> dict[str, Any]:
         """With the names of columns, however they are written. NotTogether if a column is met twice: alone, a record is
