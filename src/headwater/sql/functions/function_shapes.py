@@ -83,5 +83,11 @@ def _written(taken: Taken) -> dict[str, Any]:
 
 
 def _read(found: Any) -> Taken:
-    flags = [bool(found.get(name)) for name in ("null", "column", "many")]
-    return Taken(sql_type(found["type"]), *flags, str(found["name"]), bool(found.get("variadic")))
+    return Taken(
+        sql_type(found["type"]),
+        null=bool(found.get("null")),
+        column=bool(found.get("column")),
+        many=bool(found.get("many")),
+        name=str(found["name"]),
+        variadic=bool(found.get("variadic")),
+    )

@@ -32,7 +32,8 @@ class FunctionScope:
         found = self.made.get(name)
         if found is not None:
             if name in self.withheld:
-                raise self.withheld[name]
+                error = self.withheld[name]
+                raise type(error)(error.what, error.why, error.hint)
             self.used.add(name)
         return found
 

@@ -29,6 +29,7 @@ from headwater.sql.language.errors import SqlError, SqlSyntaxError
 from headwater.sql.language.tokens import Kind, Token, tokenize
 from headwater.sql.plan import reading
 from headwater.sql.plan.catalog import Column, SourceInfo
+from headwater.sql.plan.sources import PSEUDO
 from headwater.sql.server.duckdb_functions import OwnFunction
 
 MEMORY_MAX: Final = "1GB"
@@ -161,7 +162,7 @@ def _name_of(token: Token, text: str) -> SourceName:
 def pseudo_in(text: str) -> tuple[str, ...]:
     """The pseudo columns that a query names."""
     named = {each.text for each in tokenize(text) if each.is_name}
-    return tuple(each for each in reading.PSEUDO if each in named)
+    return tuple(each for each in PSEUDO if each in named)
 
 
 def told_apart(names: Iterable[SourceName]) -> dict[SourceName, str]:
@@ -300,7 +301,7 @@ def relation_of(source: SourceInfo, rows: Sequence[Sequence[Any]], pseudo: Seque
     """
     given = reading.row_columns(source, source.name)
     places = {each.name: place for place, each in enumerate(given)}
-    bounds = [each.name for each in given if each.pseudo and each.name not in reading.PSEUDO]
+    bounds = [each.name for each in given if each.pseudo and each.name not in PSEUDO]
     names = [each.name for each in source.key_columns] + bounds
     names += [each.name for each in (*source.value_columns, *source.header_columns)]
     names += [each for each in pseudo if each not in names]

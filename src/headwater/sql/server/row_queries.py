@@ -41,7 +41,7 @@ from headwater.web.rights import require
 Answer = tuple["str | None", "tuple[Column, ...]", "AsyncIterator[list[Any]]"]
 _log: Final = logging.getLogger("headwater.sql")
 READ_AHEAD: Final = "ksql.query.pull.read.ahead.rows.max"
-_AHEAD_AGAIN_S: Final = 5.0
+_AHEAD_AGAIN_S: Final = 10.0
 _FORMATS: Final = {SchemaType.AVRO: "AVRO", SchemaType.PROTOBUF: "PROTOBUF", SchemaType.JSON: "JSON_SR"}
 
 
@@ -149,38 +149,19 @@ class RowQueries:
         query = statements[0].query
         if query.emit is not None:
             return await self._push(query, properties, pieces[0], caller)
-        self._check_enabled(query, properties)
         if self._is_for_analytics(query):
             return await self._analysed(pieces[0], properties, caller)
         assert isinstance(query.source, tree.Source)
         source = session.catalog.find(query.source.name, query.source.position)
+        check_enabled(source, properties, scans=False)
         with scope.using(session.catalog.functions, properties, session.catalog.withheld):
             if source.kind is SourceKind.STREAM:
                 planned = push.plan(query, session.catalog.copy(), self._config.brokers, properties)
                 made = push.PushQuery(planned, self._config.client, properties, to_end=True)
                 return None, made.columns, made.rows()
             answer = pull.plan(query, source, query.source.alias)
-        if answer.lookup == ALL and not reading.is_set(properties, SCANS, default=True):
-            raise SqlError(
-                "Missing WHERE clause, or one that names neither keys nor a range of them.",
-                why="Table scans are disabled",
-                hint=f"Table scans can be enabled by setting {SCANS}=true.",
-                position=query.position,
-            )
+        check_enabled(source, properties, scans=answer.lookup == ALL)
         return None, answer.columns, self._pulled(answer, source, self._lag_max(properties))
-
-    def _check_enabled(self, query: tree.Query, properties: Mapping[str, str]) -> None:
-        """Whether streams may be asked without EMIT CHANGES. Raises SqlError."""
-        if reading.is_set(properties, STREAM_PULLS, default=True) or isinstance(query.source, tree.Join):
-            return
-        source = self._session().catalog.sources.get(query.source.name)
-        if source is not None and source.kind is SourceKind.STREAM:
-            raise SqlError(
-                "Pull queries on streams are disabled.",
-                hint="To create a push query on the stream, add EMIT CHANGES to the end. To enable pull queries on streams, "
-                f"set {STREAM_PULLS} to 'true'.",
-                position=query.position,
-            )
 
     def _lag_max(self, properties: Mapping[str, str]) -> int:
         """How many offsets behind an answer may be. Raises SqlError."""
@@ -261,6 +242,7 @@ class RowQueries:
             source, topic = await self._meant(name, surely, caller)
             if source is not None:
                 await rights.require_source(caller, Operation.READ, source)
+                check_enabled(source, properties, scans=True)
                 relations[name] = await self._relation(source, properties, pseudo)
             elif topic is not None:
                 await require(caller, topic_need(Operation.READ, topic))
@@ -413,3 +395,19 @@ def _registered(settings: Mapping[str, str]) -> Iterator[Registered]:
             return None if found is None else (_FORMATS[found[0]], found[1])
 
         yield read
+
+
+def check_enabled(source: SourceInfo, properties: Mapping[str, str], *, scans: bool) -> None:
+    """Whether a pull query may ask for rows of a stream, and for all rows of a table. Raises SqlError."""
+    if source.kind is SourceKind.STREAM and not reading.is_set(properties, STREAM_PULLS, default=True):
+        raise SqlError(
+            "Pull queries on streams are disabled.",
+            hint="To create a push query on the stream, add EMIT CHANGES to the end. To enable pull queries on streams, set "
+            f"{STREAM_PULLS} to 'true'.",
+        )
+    if scans and source.kind is SourceKind.TABLE and not reading.is_set(properties, SCANS, default=True):
+        raise SqlError(
+            f"The query looks at all rows of {source.name}: its WHERE clause names neither keys nor a range of them.",
+            why="Table scans are disabled",
+            hint=f"Table scans can be enabled by setting {SCANS}=true.",
+        )

@@ -43,6 +43,7 @@ def test_what_duckdb_alone_can_read_is_told_in_both_languages(monkeypatch: pytes
     [
         ("SELECT * FROM t;", {"ksql.query.pull.table.scan.enabled": "false"}, "Table scans are disabled"),
         ("SELECT * FROM t WHERE v > 1;", {"ksql.query.pull.table.scan.enabled": "FALSE"}, "Table scans are disabled"),
+        ("SELECT * FROM t JOIN t u ON t.k = u.k;", {"ksql.query.pull.table.scan.enabled": "false"}, "are disabled"),
         ("SELECT * FROM s;", {"ksql.query.pull.stream.enabled": "false"}, "Pull queries on streams are disabled"),
         ("SELECT COUNT(*) FROM s;", {"ksql.query.pull.stream.enabled": "false"}, "on streams are disabled"),
         ("SELECT * FROM s;", {"auto.offst.reset": "earliest"}, "Did you mean 'auto.offset.reset'"),
