@@ -11,6 +11,7 @@ State: the table itself, which only fills.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from headwater.broker.rights.authorizer import Caller
 from headwater.broker.rights.connection_rights import FOR_EVER_NS, ConnectionRights
 from headwater.server import hot_fetch, hot_path
 
@@ -58,7 +59,8 @@ def quick_handlers_for(
     broker: "Broker", connection: "ConnectionContext", session_ends_ns: int = FOR_EVER_NS
 ) -> dict[int, QuickHandler]:
     """Quick handlers ask nobody whether the sender may. Where an authorizer does, all of them are for super users only;
-    of others, a connection remembers what it may, and Produce and Fetch compare that.
+    of others, a connection remembers what it may, and Produce and Fetch compare that. OffsetCommit, which names its group
+    and its topic, asks the authorizer, who remembers what he has said.
     """
     authorizer = broker.authorizer
     if authorizer is None or connection.principal in authorizer.super_users:
@@ -66,7 +68,7 @@ def quick_handlers_for(
         handlers = QUICK
     else:
         connection.rights = ConnectionRights(broker, session_ends_ns)
-        handlers = _by_rights(connection.rights)
+        handlers = _by_rights(connection.rights, Caller(authorizer, connection))
     quotas = broker.quotas
     if quotas is None or not quotas.concerns_clients:
         connection.meter = None
@@ -78,7 +80,9 @@ def quick_handlers_for(
     return metered(handlers, connection.meter)
 
 
-def _by_rights(rights: ConnectionRights) -> dict[int, QuickHandler]:
+def _by_rights(rights: ConnectionRights, caller: Caller) -> dict[int, QuickHandler]:
+    from headwater.broker.rights import groups  # not where nobody asks for rights
+
     def produce(
         _broker: "Broker", frame: memoryview, at: int, end: int, version: int, correlation_id: int
     ) -> bytes | None:
@@ -89,4 +93,13 @@ def _by_rights(rights: ConnectionRights) -> dict[int, QuickHandler]:
     ) -> list[Any] | None:
         return hot_fetch.handle_frame(rights, frame, at, end, version, correlation_id)
 
-    return {PRODUCE: produce, FETCH: fetch}
+    def may_commit(group_id: str, topic: str | bytes) -> bool:
+        return rights.is_in_session() and groups.may_commit(rights.broker, caller, group_id, topic)
+
+    def commit(
+        broker: "Broker", frame: memoryview, at: int, end: int, version: int, correlation_id: int
+    ) -> bytes | None:
+        frames = hot_path.commit_frames()
+        return frames.handle_frame_of(may_commit, broker, frame, at, end, version, correlation_id)
+
+    return {PRODUCE: produce, FETCH: fetch, OFFSET_COMMIT: commit}

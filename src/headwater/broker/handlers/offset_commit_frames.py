@@ -31,6 +31,9 @@ Read: TypeAlias = tuple[str, int, str, str | None, str | bytes, list[Part], byte
 
 ReadCommit: TypeAlias = Callable[[memoryview, int, int, int, int], Read | None]
 
+MayCommit: TypeAlias = Callable[[str, str | bytes], bool]
+"""Whether the rights of a connection allow a commit of the group for the topic, by its name or its id."""
+
 KEY: Final = 8
 _HEAD_BYTES: Final = 8  # API key, version, correlation id
 _FIRST, _FIRST_TOPIC_ID, _LAST = 2, 10, 10
@@ -51,6 +54,29 @@ class CommitFrames:
             return None
         group_id, epoch, member_id, instance_id, topic, parts, answer = read
         if broker.groups.commit_at_once(version, self._append, group_id, epoch, member_id, instance_id, topic, parts):
+            return answer
+        return None
+
+    def handle_frame_of(
+        self,
+        may_commit: MayCommit,
+        broker: "Broker",
+        frame: memoryview,
+        at: int,
+        end: int,
+        version: int,
+        correlation_id: int,
+    ) -> bytes | None:
+        """The same for a connection whose user has access rules: whom they do not allow it takes the general way, which
+        says so.
+        """
+        read = self._read(frame, at, end, version, correlation_id)
+        if read is None:
+            return None
+        group_id, epoch, member_id, instance_id, topic, parts, answer = read
+        if may_commit(group_id, topic) and broker.groups.commit_at_once(
+            version, self._append, group_id, epoch, member_id, instance_id, topic, parts
+        ):
             return answer
         return None
 

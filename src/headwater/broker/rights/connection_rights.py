@@ -31,10 +31,10 @@ class ConnectionRights:
 
     def hold(self) -> bool:
         """Whether what is noted may be used now. The compiled ways have this in `native/rights.h`."""
-        broker = self.broker
-        if self.generation != broker.image.acl_generation:
-            return False
-        now_ms: int = broker.clock.monotonic_ms()
+        return bool(self.generation == self.broker.image.acl_generation) and self.is_in_session()
+
+    def is_in_session(self) -> bool:
+        now_ms: int = self.broker.clock.monotonic_ms()
         return now_ms * 1_000_000 < self.deadline_ns
 
     def note_readable(self, topic_id: TopicId) -> None:

@@ -88,7 +88,7 @@ class RuleIndex:
             rules = self._rules_for(principal, key)
         for who, where, what, permission in rules:
             if (who == principal or who == ANYONE) and (where == host or where == ANYTHING):  # noqa: SIM109
-                is_same = what == operation or what == _ALL  # noqa: SIM109
+                is_same = what in (operation, _ALL)
                 if permission == _DENY:
                     if is_same:
                         return _DENIED
