@@ -6,6 +6,7 @@ from bench.columns import column_scenarios
 from bench.connect import connect_scenarios
 from bench.groups import group_scenarios
 from bench.latency import latency_scenarios
+from bench.quotas import quota_scenarios
 from bench.recovery import recovery_scenarios
 from bench.registry import registry_scenarios
 from bench.report import LESS, MORE, Kind
@@ -94,7 +95,9 @@ def scenarios() -> list[Scenario]:
                 for what in ("produce", "consume")
             )
             found.append(Scenario(kinds, librdkafka(size, records, codec), 2))
-    of_the_broker = found + latency_scenarios() + recovery_scenarios() + group_scenarios() + secured_scenarios()
+    of_the_broker = (
+        found + latency_scenarios() + recovery_scenarios() + group_scenarios() + secured_scenarios() + quota_scenarios()
+    )
     return (
         of_the_broker
         + client_scenarios()
