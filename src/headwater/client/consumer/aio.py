@@ -96,11 +96,11 @@ class AsyncConsumer(ConsumerFace):
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
         """Record by record, for ever. `commit` within commits what the iteration has given, not what it holds ready."""
-        ahead = self._core.ahead
+        buffer = self._core.iteration_buffer
         while True:
-            ahead.extend(await self.poll())
-            while ahead:
-                yield ahead.popleft()
+            buffer.extend(await self.poll())
+            while buffer:
+                yield buffer.popleft()
 
     # Positions
 

@@ -71,7 +71,7 @@ class ArrowTaker:
         self._made: pa.RecordBatch | None = None
 
     def take(self) -> int:
-        self._core.give_back_ahead()
+        self._core.give_back_iteration_buffer()
         return self._core.drain.take_columns(self._builder, self._max_records, self._max_bytes)
 
     def batch(self) -> "pa.RecordBatch":

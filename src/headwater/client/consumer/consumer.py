@@ -96,11 +96,11 @@ class Consumer(ConsumerFace):
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         """Record by record, for ever. `commit` within commits what the iteration has given, not what it holds ready."""
-        ahead = self._core.ahead
+        buffer = self._core.iteration_buffer
         while True:
-            ahead.extend(self.poll())
-            while ahead:
-                yield ahead.popleft()
+            buffer.extend(self.poll())
+            while buffer:
+                yield buffer.popleft()
 
     # Positions
 

@@ -89,7 +89,7 @@ class ConsumerCore:
         )
         self.questions = Questions(session, settings.fetch.isolation_level, settings.auto_create)
         self.woken = False
-        self.ahead = IterationBuffer()
+        self.iteration_buffer = IterationBuffer()
         self._news = Signal()
         self._news_count = 0
         self._commit_at = 0.0
@@ -132,8 +132,12 @@ class ConsumerCore:
         if self.settings.auto_commit and self.subscription.states:
             self.commits.commit_async(self.positions_to_commit(), None)
         self.subscription.assign(partitions)
-        self.ahead.drop(
-            [each.topic_partition for each in self.ahead if each.topic_partition not in self.subscription.states]
+        self.iteration_buffer.drop(
+            [
+                each.topic_partition
+                for each in self.iteration_buffer
+                if each.topic_partition not in self.subscription.states
+            ]
         )
         self.topics.subscription_changed()
         self._look_again()
@@ -161,7 +165,7 @@ class ConsumerCore:
         elif self.settings.auto_commit and self.subscription.states:
             await self._commit_before_leaving(self.subscription.states.values())
         self.subscription.unsubscribe()
-        self.ahead.clear()
+        self.iteration_buffer.clear()
         self.topics.subscription_changed()
 
     # Rebalances, in three steps: before and after the listener, with no lock in between
@@ -184,7 +188,7 @@ class ConsumerCore:
                     state.held = False
         else:
             self.subscription.remove(event.partitions)
-            self.ahead.drop(event.partitions)
+            self.iteration_buffer.drop(event.partitions)
         if membership is not None:
             membership.acknowledge(event)
         self._look_again()
@@ -269,7 +273,7 @@ class ConsumerCore:
                 "seek_to_beginning() and seek_to_end() look up the ends",
             )
         self.subscription.state(partition).seek(offset, leader_epoch)
-        self.ahead.drop([partition])
+        self.iteration_buffer.drop([partition])
         self._look_again()
 
     def seek_to_time(self, partitions: Iterable[TopicPartition], timestamp: int) -> None:
@@ -277,7 +281,7 @@ class ConsumerCore:
         states = self.subscription.states_of(partitions)
         for state in states:
             state.reset(timestamp)
-        self.ahead.drop([state.partition for state in states])
+        self.iteration_buffer.drop([state.partition for state in states])
         self._look_again()
 
     def pause(self, partitions: Iterable[TopicPartition], paused: bool) -> None:
@@ -299,7 +303,7 @@ class ConsumerCore:
                     raise
                 attempt += 1
                 await self.resolver.refresh([state])
-        held = self.ahead.positions().get(partition)
+        held = self.iteration_buffer.positions().get(partition)
         return state.position if held is None else held.offset
 
     def positions_to_commit(self) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -309,17 +313,17 @@ class ConsumerCore:
             for partition, state in self.subscription.states.items()
             if (offset := state.committable()) is not None
         }
-        offsets.update((each, offset) for each, offset in self.ahead.positions().items() if each in offsets)
+        offsets.update((each, offset) for each, offset in self.iteration_buffer.positions().items() if each in offsets)
         return offsets
 
     def take(self, limit: int) -> list[ConsumerRecord]:
-        return self.ahead.take(limit) if self.ahead else self.drain.take(limit)
+        return self.iteration_buffer.take(limit) if self.iteration_buffer else self.drain.take(limit)
 
-    def give_back_ahead(self) -> None:
+    def give_back_iteration_buffer(self) -> None:
         """What an iteration holds ready is to be read again, in another form."""
-        if self.ahead:
-            self.rewind({each: offset.offset for each, offset in self.ahead.positions().items()})
-            self.ahead.clear()
+        if self.iteration_buffer:
+            self.rewind({each: offset.offset for each, offset in self.iteration_buffer.positions().items()})
+            self.iteration_buffer.clear()
 
     def interrupted(self) -> None:
         """Ctrl-C, or the like, ended a poll at any point. Connections may have lost a piece of an answer: they begin

@@ -170,6 +170,6 @@ def test_a_row_that_cannot_be_decoded_may_be_skipped() -> None:
 
 def test_what_an_iteration_holds_ready_comes_as_columns() -> None:
     consumer = filled(b"a", b"b", b"c")
-    consumer.core.ahead.extend(consumer.poll())
-    consumer.core.ahead.popleft()
+    consumer.core.iteration_buffer.extend(consumer.poll())
+    consumer.core.iteration_buffer.popleft()
     assert poll(consumer).column("value").to_pylist() == [b"b", b"c"]

@@ -246,8 +246,8 @@ def test_what_an_iteration_holds_ready_is_not_committed() -> None:
     world, logs, consumer = grouped(enable_auto_commit=False)
     logs.append(P0, [b"a", b"b", b"c"])
     consumer.assign(P0)
-    consumer.core.ahead.extend(consumer.poll())
-    assert consumer.core.ahead.popleft().value == b"a"
+    consumer.core.iteration_buffer.extend(consumer.poll())
+    assert consumer.core.iteration_buffer.popleft().value == b"a"
     commit(consumer)
     assert logs.offsets[P0][0] == 1
     assert world.run(consumer.core.position(P0)) == 1
