@@ -2,7 +2,10 @@
 Streams' own.
 """
 
+import random
+import signal
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,11 +32,14 @@ def broker() -> Iterator[Broker]:
 
 
 @contextmanager
-def _java(broker: Broker, state: Path) -> Iterator[None]:
+def _java(broker: Broker, state: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    """Ends well with the block, unless it was killed."""
     command = [*java_command("384m"), "-cp", classpath(), "StreamsCount", broker.bootstrap_servers, str(state)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        yield
+        yield process
+        if process.poll() == -signal.SIGKILL:
+            return
         assert process.stdin is not None
         process.stdin.close()
         assert process.wait() == 0
@@ -73,5 +79,33 @@ def test_java_and_python_take_turns_in_one_application(broker: Broker, tmp_path:
             send_words(broker, WORDS * 2)
             results.until(68)
         assert results.counts == {word: list(range(1, 18)) for word in WORDS}
+    finally:
+        results.close()
+
+
+@pytest.mark.soak(only=True)
+@pytest.mark.timeout(3600)
+def test_a_java_application_is_exact_though_it_and_its_broker_are_killed(broker: Broker, tmp_path: Path) -> None:
+    """Of Kafka Streams alone, exactly once v2: our broker fences, aborts and commits for it."""
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    dice, words, results = random.Random(seed), list[str](), Results(broker)
+    try:
+        for number in range(8):
+            with _java(broker, tmp_path / "java") as process:
+                for _ in range(2):
+                    more = dice.choices(WORDS, k=200)
+                    send_words(broker, more)
+                    results.until(len(words) + dice.randrange(1, 200))
+                    words += more
+                    if number % 2:
+                        broker.kill()
+                        broker.start()
+                    results.until(len(words) - dice.randrange(1, 100))
+                process.kill()
+                process.wait()
+        with _java(broker, tmp_path / "java"):
+            results.until(len(words))
+        assert results.counts == {word: list(range(1, n + 1)) for word, n in Counter(words).items()}
     finally:
         results.close()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from headwater.streams.serdes.port import Serde
+from headwater.streams.stores.formats import LONG_MAX
 from headwater.streams.stores.spec import StoreKind, StoreSpec
 
 ADDITIONAL_RETENTION_MS: Final = 24 * 60 * 60 * 1000  # windowstore.changelog.additional.retention.ms
@@ -48,7 +49,7 @@ class StorePlan:
         config = {"message.timestamp.type": "CreateTime", "cleanup.policy": "compact"}
         if self.spec.kind in (StoreKind.WINDOW, StoreKind.SESSION):
             config["cleanup.policy"] = "compact,delete"
-            config["retention.ms"] = str(self.spec.retention_ms + ADDITIONAL_RETENTION_MS)
+            config["retention.ms"] = str(min(self.spec.retention_ms + ADDITIONAL_RETENTION_MS, LONG_MAX))
         elif self.versioned:
-            config["min.compaction.lag.ms"] = str(self.spec.retention_ms + ADDITIONAL_RETENTION_MS)
+            config["min.compaction.lag.ms"] = str(min(self.spec.retention_ms + ADDITIONAL_RETENTION_MS, LONG_MAX))
         return config | self.spec.changelog_config

@@ -11,8 +11,8 @@ Step = dict[str, Any]
 ANY = AnySerde()
 
 
-def build(case: dict[str, Any]) -> App:
-    builder = _Builder(App("app", key="text", value=ANY, config=case["config"]))
+def build(case: dict[str, Any], name: str = "app", brokers: str | None = None) -> App:
+    builder = _Builder(App(name, brokers=brokers, key="text", value=ANY, config=case["config"]))
     for step in case["steps"]:
         made = builder.make(step)
         if isinstance(step.get("out"), str):

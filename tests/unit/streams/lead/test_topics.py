@@ -3,7 +3,7 @@
 import pytest
 
 from headwater.base.errors import UserError
-from headwater.streams import App
+from headwater.streams import App, unlimited
 from headwater.streams.topics.plan import external_topics, plan_topics
 
 
@@ -75,3 +75,11 @@ def test_the_topics_of_a_foreign_key_join_are_as_the_tables_that_they_are_joined
     assert "REGISTRATION" in registration
     assert (planned.sources[registration], planned.sources[response]) == (3, 2)
     assert planned.tasks == {0: 2, 1: 3}
+
+
+def test_windows_without_an_end_are_kept_for_ever() -> None:
+    """A day was added to the largest number: brokers refused the changelog, and the application could not start."""
+    app = _app()
+    app.stream("in").group_by_key().windowed_by(unlimited()).count(store="counts")
+    (changelog,) = plan_topics("app", app.topology(), {"in": 1}).internal
+    assert changelog.config["retention.ms"] == str(2**63 - 1)
