@@ -109,7 +109,10 @@ def _rows(driver: Driver, name: str) -> Iterator[Any]:
         yield from driver.store(name, partition).all()
 
 
-def on_the_broker(case: Case, servers: str, state: Path, stores: list[str]) -> tuple[ByKey, dict[str, list[str]]]:
+def on_the_broker(
+    case: Case, servers: str, state: Path, stores: dict[str, list[str]]
+) -> tuple[ByKey, dict[str, list[str]]]:
+    """State is saved a moment after offsets are committed: `stores` are waited for."""
     given = case["inputs"][0]["topic"]
     with Admin(bootstrap_servers=servers) as admin:
         admin.create_topics([NewTopic(topic, PARTITIONS, 1, configs=FOREVER) for topic in (given, *outputs_of(case))])
@@ -122,7 +125,11 @@ def on_the_broker(case: Case, servers: str, state: Path, stores: list[str]) -> t
                 producer.send(given, value, key=key, timestamp_ms=step["timestamp"], headers=headers, partition=where)
         with made(case, servers).run_here(state_dir=state, commit_interval_ms=20, emit_interval_ms=0) as run:
             _until_processed(admin, case["name"], given)
-            asked = stores_of(lambda name: run.store(name).all(), stores)
+            give_up_at = time.monotonic() + PATIENCE_S
+            while (asked := stores_of(lambda name: run.store(name).all(), list(stores))) != stores:
+                if time.monotonic() > give_up_at:
+                    break
+                time.sleep(0.02)
         return by_key(row for topic in outputs_of(case) for row in _committed(admin, servers, topic)), asked
 
 
@@ -151,7 +158,7 @@ def _committed(admin: Admin, servers: str, topic: str) -> Iterator[tuple[str, by
 def test_a_run_gives_what_the_test_driver_gives(servers: str, tmp_path: Path) -> None:
     for case in cases():
         told, stores = by_the_driver(case)
-        found, found_stores = on_the_broker(case, servers, tmp_path / case["name"], list(stores))
+        found, found_stores = on_the_broker(case, servers, tmp_path / case["name"], stores)
         steps = "\n".join(map(str, case["steps"]))
         assert found == told, f"seed {case['seed']}:\n{steps}"
         assert found_stores == stores, f"seed {case['seed']}:\n{steps}"
