@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from headwater.base.errors import UserError
+from headwater.base.errors import KafkaError, UserError
 from headwater.base.ids import TopicPartition
 from headwater.client.consumer.ranges import RangeReader
 from headwater.client.progress import Progress
@@ -186,13 +186,17 @@ class Frame:
     def _shaped(self, batch: "pa.RecordBatch") -> "pa.RecordBatch":
         from headwater.client.consumer.arrow import decoded
 
-        batch = decoded(batch, self._decode) if self._decode else batch
-        return batch.select(self._columns) if self._columns is not None else batch
+        try:
+            shaped = decoded(batch, self._decode) if self._decode else batch
+        except KafkaError as error:
+            raise self._with_place(error, [batch]) from error
+        return shaped.select(self._columns) if self._columns is not None else shaped
 
     def _shaped_table(self, table: "pa.Table") -> "pa.Table":
         """Decoded as a whole, so that types that are inferred are those of all records."""
         from headwater.client.consumer.arrow import decode_column
 
+        raw = table
         for name, form in self._decode.items():
             at = table.schema.get_field_index(name)
             if at < 0:
@@ -200,8 +204,28 @@ class Frame:
             column = table.column(at).combine_chunks()
             if hasattr(column, "chunks"):  # more than 2 GiB
                 column = column.chunk(0) if column.num_chunks == 1 else column
-            table = table.set_column(at, name, decode_column(column, form))
+            try:
+                table = table.set_column(at, name, decode_column(column, form))
+            except KafkaError as error:
+                raise self._with_place(error, raw.to_batches()) from error
         return table.select(self._columns) if self._columns is not None else table
+
+    def _with_place(self, error: KafkaError, batches: "Iterable[pa.RecordBatch]") -> KafkaError:
+        """The error of the first record that cannot be decoded, with its offset; as it is where each can by itself."""
+        from headwater.client.consumer.arrow import decoded, first_bad
+
+        for batch in batches:
+            bad = first_bad(batch, self._decode)
+            if bad is None:
+                continue
+            record = batch.slice(bad, 1)
+            place = TopicPartition(self.topic, record.column("partition")[0].as_py())
+            try:
+                decoded(record, self._decode)
+            except KafkaError as alone:
+                error = alone
+            return KafkaError(error.code, f"{place} offset {record.column('offset')[0].as_py()}: {error.message}")
+        return error
 
 
 def _spans(

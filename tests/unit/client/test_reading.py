@@ -1,16 +1,19 @@
 """Where a read begins and ends, and the bar it shows."""
 
 import io
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
+import pyarrow as pa
 import pytest
 
-from headwater.base.errors import UserError
+from headwater.base.errors import KafkaError, UserError
 from headwater.base.ids import TopicPartition
 from headwater.client import reading
 from headwater.client.progress import Progress
 from headwater.client.types import OffsetAt, Partition, Topic
+from headwater.records.arrow import schema
 
 
 class FakeReader:
@@ -74,6 +77,29 @@ def test_ages(text: str, seconds: float) -> None:
 def test_what_is_not_an_age(text: str) -> None:
     with pytest.raises(UserError, match="last cannot be"):
         reading.age_of(text)
+
+
+class RangesOfBytes:
+    """Partition 3, offsets 40 to 43, in two batches; the one at 42 is no JSON."""
+
+    def read_range(self, _partition: TopicPartition, _start: int, _end: int, *, lost: str) -> Iterator[pa.RecordBatch]:
+        assert lost == "skip"
+        for offsets, values in (([40, 41], [b'{"a":1}', b'{"a":2}']), ([42, 43], [b"{", b'{"a":4}'])):
+            columns = {"partition": pa.array([3, 3], pa.int32()), "offset": pa.array(offsets, pa.int64())}
+            made = {each.name: pa.nulls(2, each.type) for each in schema()} | columns | {"value": pa.array(values)}
+            yield pa.RecordBatch.from_pydict(made, schema=schema())
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["to_arrow", "batches"])
+def test_a_record_that_cannot_be_decoded_is_named_by_its_offset(whole: bool) -> None:
+    """Of a topic of millions, "row 2" does not say which record to look at."""
+    spans = {TopicPartition("orders", 3): (40, 44)}
+    frame = reading.Frame(cast("Any", RangesOfBytes()), "orders", spans, None, {"value": "json"}, False)
+    with pytest.raises(KafkaError, match="orders-3 offset 42: a column cannot be decoded as JSON"):
+        frame.to_arrow() if whole else list(frame.batches())
 
 
 def test_contradictions_are_refused_before_anything_is_asked() -> None:
