@@ -52,7 +52,7 @@ leader can do is handed on to it, what only the owner of a task can do to that o
 - **Balance** is incremental: a worker keeps what it has; what has to move is stopped on one worker before it starts on another. A worker that
   stops says so, one that dies is missed after `session.timeout.ms`. Its tasks wait `scheduled.rebalance.max.delay.ms` for it to
   come back (10 seconds; Kafka Connect has five minutes), unless a new worker comes or the leader itself was lost.
-- **A worker that was asleep** (a suspended machine, a long pause) stops everything when it finds that its group has forgotten it, and then joins again.
+- **A worker that was asleep** (a suspended machine, a long pause), or that a network has cut off, stops everything when it finds that its group has forgotten it, and then joins again.
   Its sources and its leadership are fenced by transactional ids before that: it writes nothing. A sink may hand over the records that it
   has in its hands once more, as with any other failure.
 - **Slots.** With `spark.master` in its properties, a worker runs tasks in slots: long-lived tasks of one Spark query, each a Python process that keeps a
@@ -98,7 +98,7 @@ a standalone worker, as they do there. The door speaks plain HTTP on 127.0.0.1 u
   at least once. A group that was at least once and holds no task counts is fenced from its second configuration on. With `offsets.storage.topic` a connector
   has its offsets in a topic of its own, in the transaction of its records; the worker's topic gets a copy afterwards, and is read where the own one has nothing.
 - **Sources of a standalone worker: at least once.** Offsets are written to `offset.storage.file.filename` after their records have arrived; a worker that
-  dies in between reads those lines again. The file is Apache Kafka's own (a Java-serialized map), so the offsets of a stopped
+  dies in between reads those lines again, as with Kafka Connect's: a file cannot be part of a transaction. The file is Apache Kafka's own (a Java-serialized map), so the offsets of a stopped
   Apache worker are taken over, and given back.
 - **Sinks: at least once**, where nothing else is said. A sink's tasks are members of the group `connect-<name>`, so `headwater group describe connect-<name>`
   shows their lag; offsets are committed after the task has said that its records are safe.
@@ -126,13 +126,15 @@ a standalone worker, as they do there. The door speaks plain HTTP on 127.0.0.1 u
 - **Files.** TopicFiles writes each record to exactly one file, on local paths (`file:///` too), in S3 or what speaks its protocol (`s3://bucket/prefix`; Arrow's client), and in HDFS (`webhdfs://namenode:9870/directory`; WebHDFS without Kerberos). A
   file is `<path>/<topic>/<directories>/<topic>+<partition>+<first offset>+<last offset>.<format>`; topic and partition are Kafka's, whatever
   transforms made of them. It has a hidden name until it is whole and synced. A task that starts ends what a crash left half done, and goes on behind the
-  highest offset that names have; the group's offsets follow. So files, at least the last ones of each partition, stay where they are; setting
-  or deleting the connector's offsets is refused while they say something else. Where files end (`flush.size`,
+  highest offset that names have; the group's offsets follow. So files, at least the last ones of each partition, stay where they are.
+  Setting the connector's offsets puts a mark into `<topic>/_offsets/` that says so from then on, and moves the files with later records to `<topic>/_replaced/` (in S3 by a copy), which readers
+  such as Spark pass over: each record is in one file again. An offset within a file is refused, and the answer names those around it. Deleting moves all of them, and the group says where to begin. A task that slept meanwhile writes nothing
+  more, in S3 unless it slept between its last look and its write. Where files end (`flush.size`,
   `file.size.max`, `rotate.interval.ms` in the records' own time, another schema with Parquet and Avro, `open.files.max`) depends on the records alone:
   whoever writes them makes the same files, and what stops in the middle leaves no short ones. All open files of a partition end together. Records that
   are in no file yet are read again after a restart: on a quiet topic, they wait for the next ones. Records without a value are errors, or passed over
   (`behavior.on.null.values`). Objects in S3 cannot be renamed: one is there whole or not at all, and while a task writes several files that belong together (`partitioner=field` and `time`), an object
-  in `<topic>/_cuts/` names them. Whoever finds it, and not all of them, puts an object of its own there and writes them all again; so readers may see some of these files before the others. Offsets are not reset while such an object is there. A task that has lost its partition
+  in `<topic>/_cuts/` names them. Whoever finds it, and not all of them, puts an object of its own there and writes them all again; so readers may see some of these files before the others. An offset behind the beginning of such files is not set before they are ended; a reset takes them along. A task that has lost its partition
   without knowing writes the same files again; one with an older configuration, which ends them elsewhere, is not kept out of S3. An upload that fails, or whose worker is killed, makes no object, but its parts stay in the bucket until a lifecycle rule (`AbortIncompleteMultipartUpload`) removes them: give the bucket one. Keys, headers and timestamps are not written; InsertField puts what it can into the value.
 - **Spark.** SparkSource and SparkSink read and write whatever Spark can (`format`, `options.*`), with the same converters and transforms. A worker has
   one Spark session, begun by the first connector that needs it, made of the worker's `spark.*` properties: `spark.master`, `spark.jars`, `spark.jars.packages`.
@@ -141,16 +143,18 @@ a standalone worker, as they do there. The door speaks plain HTTP on 127.0.0.1 u
   though the worker is killed. A worker that sleeps while another has taken over finds, there, that the batch has its name, and takes its own files away; object stores have no rename that refuses a name, and do not keep such a worker out. Every other format (jdbc among them) is at least once. A batch of files is a
   directory that gets its name when it is whole, and counts when `_manifests` names it; a batch that was not through is written again. On object stores, where a rename is a
   copy, plain readers may see a directory grow: read only what the manifests name (`read_committed_files` does, for Parquet alone). `checkpoint.location` says where a sink goes on; the group
-  `connect-<name>` follows, and its offsets cannot be set. SparkSource gives a batch of a stream, or a whole read (`read.mode=batch`), as records of one
+  `connect-<name>` follows. Setting its offsets adds a batch that is done to the checkpoint, and what comes next has a number of its own in the target: records from there on are written, again if they were before (of a file or a table, remove
+  those first). A partition whose offset is deleted is read from its earliest record; deleting all removes the checkpoint. SparkSource gives a batch of a stream, or a whole read (`read.mode=batch`), as records of one
   transaction on workers of a group with `exactly.once.source.support=enabled`; elsewhere at least once: the offset of
-  a batch is written when all its rows have arrived. Its rows pass through the worker. `producer.override.transaction.timeout.ms` must be longer than a batch
+  a batch is written when all its rows have arrived. Its rows pass through the worker, one partition of the read at a time (Spark's `toLocalIterator`): the largest one must fit
+  into the driver's memory, `repartition` or the format's own options make them smaller. `producer.override.transaction.timeout.ms` must be longer than a batch
   takes. A pause stops a sink's query and a resume starts it again.
 - **Change data capture.** PostgresCdc (`io.debezium.connector.postgresql.PostgresConnector`) reads the log of PostgreSQL 10 and newer by
   the plugin `pgoutput` (`wal_level=logical`; `pip install 'headwater[postgres]'`), and writes what Debezium 3.6 writes: topics, keys, envelopes,
   schemas and headers are compared with its records field by field. First come all rows, as the slot saw them when it was made; then every
   change, in the order of commits. The server may forget a change only after its offset is committed, so a worker alone that dies repeats some and
   loses none; workers of a group commit offsets with the records where they run with `exactly.once.source.support=enabled`, so that each
-  change is there once (not the rows of a snapshot that did not end). A snapshot that does not end begins anew. With `snapshot.mode=no_data` a slot that is gone fails the
+  change is there once (not the rows of a snapshot that did not end). A snapshot that does not end begins anew, as Debezium's does: its rows come again, as reads (`"op": "r"`) with the same keys. With `snapshot.mode=no_data` a slot that is gone fails the
   task, and the status says what to do, unless `slot.drop.on.stop` drops it by design. With `snapshot.mode=when_needed`, a slot that is gone is made anew after the old
   offset is forgotten: a heartbeat record carries that, and `offset.flush.interval.ms` may pass before the rows come. Offsets of a stopped Debezium connector are taken over. `before` is whole only
   with `REPLICA IDENTITY FULL`, otherwise it has the key and zeros; pgoutput tells no DDL, a changed table is known by its next row. Other than
@@ -203,12 +207,12 @@ on every machine with executors. A config can only name what is registered so; `
 
 Many records at a time are cheaper than one by one: a source whose `poll` gives a list of records with the same schema objects, topic and
 source partition, or at once a `SourceRun` of columns (`headwater.connect.data.runs`), has them converted and sent together, and a sink's `put`
-may get a `SinkRun`, a sequence of records that has their values as columns too. One by one go records with headers, under transforms, with `errors.tolerance=all`, and those of
-a source that is told of each (`commit_record`) or says itself where transactions end.
+may get a `SinkRun`, a sequence of records that has their values as columns too. One by one go records with headers, those of a source with `errors.tolerance=all`, that is told of each (`commit_record`) or says itself where transactions end, and those under a
+transform of one's own, unless its class says `is_pure = True`: what becomes of a record follows from the record alone, so that it may be asked again.
 
 Avro, Protobuf and JSON with a schema registry go at once into Arrow's columns where the sink takes them: TopicFiles with `format=parquet`, `partitioner=default` and no `file.size.max`, and
-SparkSink; a task of one's own says so with `takes_columns`, and then finds `ArrowColumn`s in its runs. What comes out is the same to the byte. Record by record go those
-under transforms or with headers, a batch with several schemas, without a value or with one that cannot be read, and what the two ways would differ in. Of Avro: maps,
+SparkSink; a task of one's own says so with `takes_columns`, and then finds `ArrowColumn`s in its runs. What comes out is the same to the byte. InsertField, ReplaceField and MaskField (without a
+replacement) of values, Filter, DropHeaders and the predicates go over columns too; under other transforms records are made of them. Record by record go those with headers, a batch with several schemas, without a value or with one that cannot be read, and what the two ways would differ in. Of Avro: maps,
 unions of several types, UUIDs, decimals within arrays and structs, structs that are null. Of Protobuf: `google.protobuf.Duration`, maps that are written as messages, a key
 that a map has twice. Of JSON: maps, decimals, several types in one place, and batches with a value of another type than the schema's, a property that it does not name, or
 a document of several lines.
