@@ -1,4 +1,4 @@
-"""A sink's offsets are reset: the connector is asked, whatever the group knows."""
+"""A sink's offsets are set and reset: the connector is asked, whatever the group knows, and never in vain."""
 
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
@@ -8,7 +8,9 @@ import pytest
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicPartition
+from headwater.client.types import Partition, Topic
 from headwater.connect.api import SinkConnector
+from headwater.connect.errors import ConnectError
 from headwater.connect.plugins import Kind
 from headwater.connect.runtime.offset_calls import OffsetCalls
 
@@ -55,3 +57,60 @@ def test_a_reset_asks_the_connector_of_a_group_that_is_not_known_too(
     found: Any = SimpleNamespace(name="c", config={}, plugin=SimpleNamespace(kind=Kind.SINK, make=Sink))
     assert OffsetCalls(worker).reset(found).endswith("reset successfully")
     assert resets == [asked]
+
+
+@pytest.mark.parametrize(
+    ("offsets", "refused"),
+    [
+        ({("t", 0): 5}, None),
+        ({("t", 0): 5, ("t", 1): 5}, "t-1: UNKNOWN_TOPIC_OR_PARTITION"),
+        ({("u", 0): 5}, "u-0: UNKNOWN_TOPIC_OR_PARTITION"),
+        ({("t", 0): -1}, "negative"),
+        ({("u", 0): None}, None),  # of a topic that is gone
+    ],
+)
+def test_offsets_that_nobody_can_set_change_no_target(
+    offsets: dict[tuple[str, int], int | None], refused: str | None
+) -> None:
+    asked: list[Mapping[TopicPartition, int | None]] = []
+
+    class Sink(SinkConnector):
+        def alter_offsets(self, props: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
+            del props
+            asked.append(offsets)
+            return True
+
+    class Topics(Admin):
+        def describe_topics(self, names: Sequence[str]) -> dict[str, Any]:
+            known = Topic("t", b"", False, [Partition("t", 0, 0, 0, [0], [0], [])])
+            return {
+                name: known if name == "t" else KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "") for name in names
+            }
+
+        def alter_group_offsets(self, group: str, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, None]:
+            return dict.fromkeys(wanted)
+
+        def delete_group_offsets(self, group: str, gone: Sequence[TopicPartition]) -> dict[TopicPartition, None]:
+            return dict.fromkeys(gone)
+
+    worker: Any = SimpleNamespace(
+        admin=lambda _config: Topics({}),
+        call=lambda function, *given: function(*given),
+        providers=SimpleNamespace(resolved=lambda config: config),
+    )
+    found: Any = SimpleNamespace(name="c", config={}, plugin=SimpleNamespace(kind=Kind.SINK, make=Sink))
+    body = {
+        "offsets": [
+            {
+                "partition": {"kafka_topic": topic, "kafka_partition": number},
+                "offset": None if at is None else {"kafka_offset": at},
+            }
+            for (topic, number), at in offsets.items()
+        ]
+    }
+    if refused is None:
+        assert OffsetCalls(worker).alter(found, body).endswith("altered successfully")
+    else:
+        with pytest.raises(ConnectError, match=refused):
+            OffsetCalls(worker).alter(found, body)
+    assert bool(asked) == (refused is None)

@@ -1,6 +1,6 @@
 """Records between connectors, transforms and converters. Immutable: a transform gives another one."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from operator import attrgetter
@@ -26,7 +26,7 @@ class _Slots(NamedTuple):
 
 
 @cache
-def _slots(kind: type) -> _Slots:
+def _slots(kind: Any) -> _Slots:
     names = [each.name for each in fields(kind)]
     return _Slots({name: getattr(kind, name).__set__ for name in names}, attrgetter(*names))
 
@@ -56,7 +56,8 @@ class ConnectRecord:
     def replaced(self, **changes: Any) -> Self:
         """As `dataclasses.replace`, and quicker: transforms do little else."""
         made = object.__new__(type(self))
-        slots = _slots(type(self))
+        kind: Hashable = type(self)
+        slots = _slots(kind)
         for put, value in zip(slots.puts.values(), slots.get_all(self), strict=True):
             put(made, value)
         for name, value in changes.items():

@@ -2,7 +2,7 @@
 group.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headwater.base.errors import ErrorCode, KafkaError
@@ -106,10 +106,14 @@ class OffsetCalls:
 
     def _alter_sink(self, found: "Running", pairs: Sequence[SourcePair]) -> bool:
         offsets = {_sink_partition(partition): _sink_offset(offset) for partition, offset in pairs}
-        checked = self._ask_sink(found, offsets)
         with self._worker.admin(found.config) as admin:
             group = self._group(found)
             wanted = {each: at for each, at in offsets.items() if at is not None}
+            for each in _missing(admin, wanted):  # before a connector changes its target
+                raise ConnectError(
+                    f"Failed to alter consumer group offsets for connector {found.name}: {each}: UNKNOWN_TOPIC_OR_PARTITION"
+                )
+            checked = self._ask_sink(found, offsets)
             gone = [each for each, at in offsets.items() if at is None]
             outcomes = dict(admin.alter_group_offsets(group, wanted)) if wanted else {}
             if gone:
@@ -130,6 +134,17 @@ def _committed(admin: Admin, group: str) -> "Mapping[TopicPartition, Committed]"
         if error.code in _NO_GROUP:
             return {}
         raise
+
+
+def _missing(admin: Admin, partitions: Collection[TopicPartition]) -> list[TopicPartition]:
+    topics = admin.describe_topics(sorted({each.topic for each in partitions}))
+    there = {
+        TopicPartition(name, partition.partition)
+        for name, topic in topics.items()
+        if not isinstance(topic, KafkaError)
+        for partition in topic.partitions
+    }
+    return sorted(set(partitions) - there)
 
 
 def _pairs(body: Any) -> list[SourcePair]:

@@ -39,7 +39,8 @@ def set_offsets(files: Files, checkpoint: str, offsets: Mapping[TopicPartition, 
     """None: that partition is as one that is new."""
     checkpoint = checkpoint.rstrip("/")
     batches = _batches(files, f"{checkpoint}/offsets")
-    metadata, tree = _NO_METADATA, {}
+    metadata = _NO_METADATA
+    tree: OffsetTree = {}
     if batches:
         metadata, tree = parsed(files.read_text(f"{checkpoint}/offsets/{batches[-1]}"), checkpoint)
     wanted = changed(tree, offsets)
