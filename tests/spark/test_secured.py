@@ -1,9 +1,12 @@
-"""Spark's source and sink at a broker that demands TLS, a login and rights: SASL_SSL, SCRAM, access rules."""
+"""Spark's source and sink at a broker that demands TLS, a login and rights: SASL_SSL, SCRAM, access rules; ours, and
+Spark's own connector for the JVM.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -16,6 +19,7 @@ from headwater.demo import demo_run
 ORDERS, RESULTS = "orders", "results"
 PREFIX = "copy"  # of transactions
 TOPIC, ANY_GROUP, TRANSACTION = AclResourceType.TOPIC, AclResourceType.GROUP, AclResourceType.TRANSACTIONAL_ID
+PROBLEMS = (PySparkException, Py4JJavaError)  # of tasks, and of the driver
 READ, WRITE, CREATE = AclOperation.READ, AclOperation.WRITE, AclOperation.CREATE
 
 
@@ -29,6 +33,7 @@ def allow(
 READER = [
     allow("alice", TOPIC, ORDERS, READ),
     allow("alice", ANY_GROUP, "headwater-spark-", READ, prefixed=True),
+    allow("alice", ANY_GROUP, "spark-kafka-", READ, prefixed=True),  # of Spark's own connector
 ]
 WRITER = [
     allow("alice", TOPIC, RESULTS, WRITE),
@@ -100,3 +105,25 @@ def test_who_has_no_rights_or_the_wrong_password_is_told_so(spark: SparkSession,
     frame = spark.read.format("headwater").options(**wrong).option("subscribe", ORDERS)
     with pytest.raises(PySparkException, match=r"SASL_AUTHENTICATION_FAILED|Authentication failed"):
         frame.load().collect()
+
+
+def test_sparks_own_connector_reads_and_writes_by_the_same_login(
+    spark: SparkSession, cluster: SecuredCluster, tmp_path: Path
+) -> None:
+    if "spark-sql-kafka" not in spark.conf.get("spark.jars", ""):
+        pytest.skip("the jars of tests/spark/connector are not there (tests/tools.sh gets them)")
+    login = {**options(cluster, "alice"), "kafka.ssl.truststore.type": "PEM"}
+    frame = spark.read.format("kafka").options(**login).option("subscribe", ORDERS).load()
+    assert values(frame) == [str(number) for number in range(6)]
+    before = len(values(read(spark, cluster, "admin", RESULTS)))
+    written = frame.selectExpr("concat('jvm ', cast(value as string)) value").write.format("kafka").options(**login)
+    written.option("topic", RESULTS).save()
+    found = values(read(spark, cluster, "admin", RESULTS))
+    assert [value for value in found if value.startswith("jvm ")] == [f"jvm {number}" for number in range(6)]
+    assert len(found) == before + 6
+    with pytest.raises(PROBLEMS, match="TopicAuthorizationException"):
+        spark.read.format("kafka").options(**login).option("subscribe", RESULTS).load().collect()
+    wrong = {**login, "kafka.sasl.jaas.config": login["kafka.sasl.jaas.config"].replace(CANARY, "wrong")}
+    with pytest.raises(PROBLEMS, match="SaslAuthenticationException") as told:
+        spark.read.format("kafka").options(**wrong).option("subscribe", ORDERS).load().collect()
+    assert CANARY not in str(told.value)
