@@ -1,7 +1,8 @@
-"""Our client fetches its tokens from an HTTP endpoint, as Java's and librdkafka do; librdkafka beside it, at the same
-endpoint and broker, shows that both are right.
+"""Our client fetches its tokens from an HTTP endpoint, as Java's and librdkafka do; these beside it, at the same endpoint
+and broker, show that both are right.
 """
 
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler
@@ -12,6 +13,7 @@ import pytest
 from confluent_kafka import Producer as ConfluentProducer
 
 from compat.support.certificates import Authority, Issuer
+from compat.support.java import classpath, java_command
 from compat.support.server_process import server_process
 from compat.support.token_server import CLIENT_ID, SECRET, TokenServer, answer, token_server
 from headwater.base.errors import ErrorCode, KafkaError
@@ -23,6 +25,7 @@ from headwater.client.token_requests import TokenNotFetched, TokenRequest
 
 MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
 JAAS = f'{MODULE} clientId="{CLIENT_ID}" clientSecret="{SECRET}" scope="kafka";'
+HANDLER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
 LIMITS = Limits(5.0, 1.0)
 
 
@@ -66,8 +69,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 def test_javas_config_pasted(world: World) -> None:
     with token_server(world.issuer) as endpoint:
-        handler = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
-        given = world.settings(endpoint, **{"sasl.jaas.config": JAAS, "sasl.login.callback.handler.class": handler})
+        given = world.settings(endpoint, **{"sasl.jaas.config": JAAS, "sasl.login.callback.handler.class": HANDLER})
         with Producer(given) as producer:
             producer.send("pasted", b"1")
             producer.flush()
@@ -100,6 +102,30 @@ def test_librdkafkas_settings_are_ours(world: World) -> None:
             producer.send("oidc", b"ours")
             producer.flush()
         assert len(endpoint.asked) == 2
+
+
+def test_apaches_kafka_topics_at_the_same_endpoint(world: World, tmp_path: Path) -> None:
+    """Java wants the address in a list of the JVM, too."""
+    with token_server(world.issuer) as endpoint:
+        given = world.settings(
+            endpoint,
+            **{
+                "sasl.jaas.config": JAAS,
+                "sasl.login.callback.handler.class": HANDLER,
+                "ssl.truststore.type": "PEM",
+                "ssl.truststore.location": world.authority.path,
+            },
+        )
+        path = tmp_path / "client.properties"
+        path.write_text("".join(f"{name}={value}\n" for name, value in given.items()))
+        allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={endpoint.url}"
+        address = ["--bootstrap-server", world.address, "--command-config", str(path)]
+        tool = [*java_command("128m"), allowed, "-cp", classpath(), "org.apache.kafka.tools.TopicCommand", *address]
+        ran = subprocess.run([*tool, "--create", "--topic", "java"], capture_output=True, text=True, timeout=120)
+        assert ran.returncode == 0, ran.stderr
+        assert endpoint.asked == [{"grant_type": ["client_credentials"], "scope": ["kafka"]}]
+        with Admin({name: given[name] for name in given if name != "ssl.ca.location"}) as admin:  # the same file
+            assert "java" in {topic.name for topic in admin.list_topics()}
 
 
 def test_a_client_outlives_its_tokens(world: World) -> None:
