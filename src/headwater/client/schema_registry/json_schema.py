@@ -7,10 +7,10 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from headwater.base.errors import UserError
 from headwater.client.schema_registry import models
 from headwater.client.schema_registry.base import Headers, SchemaDeserializer, SchemaKey, SchemaSerializer, schema_key
 from headwater.client.schema_registry.client import SchemaRegistryClient
+from headwater.client.schema_registry.json_validation import Validate, validator
 from headwater.client.schema_registry.settings import SerdeSettings, registry_for
 from headwater.schemas import SchemaError, SchemaType, StoredSchema
 from headwater.schemas.json_text import compact_json
@@ -18,7 +18,6 @@ from headwater.schemas.jsonschema import JsonSchema
 from headwater.schemas.model import DataError
 
 Given = str | type | StoredSchema | None
-Validate = Callable[[Any], None]
 
 
 def stored_json(given: Given) -> StoredSchema | None:
@@ -28,37 +27,9 @@ def stored_json(given: Given) -> StoredSchema | None:
 
 
 def _validator(registry: SchemaRegistryClient, schema: StoredSchema) -> Validate:
-    try:
-        import jsonschema
-        import referencing
-        import referencing.jsonschema
-        from referencing.exceptions import Unresolvable
-    except ImportError as error:
-        raise UserError(
-            "Values cannot be held against their JSON Schema",
-            str(error),
-            "pip install jsonschema, or leave validate off",
-        ) from error
     parsed = registry.parsed(schema)
     assert isinstance(parsed, JsonSchema)
-    resources = []
-    for name, document in parsed.known.items():
-        specification: Any = referencing.jsonschema.specification_with(
-            document.get("$schema", "http://json-schema.org/draft-07/schema#") if isinstance(document, dict) else ""
-        )
-        resources.append((name, specification.create_resource(document)))
-    validator_class = jsonschema.validators.validator_for(parsed.document, default=jsonschema.Draft7Validator)
-    validator = validator_class(parsed.document, registry=referencing.Registry().with_resources(resources))
-
-    def validate(value: Any) -> None:
-        try:
-            validator.validate(value)
-        except jsonschema.ValidationError as error:
-            raise DataError(f"{error.json_path}: {error.message}") from error
-        except Unresolvable as error:
-            raise DataError(f"the schema refers to something that is not there: {error}") from error
-
-    return validate
+    return validator(parsed)
 
 
 class JsonSchemaSerializer(SchemaSerializer):
