@@ -270,7 +270,8 @@ class SchemaLog:
         writing = asyncio.create_task(self._write_and_read(producer, records))
         timeout_s = self._config.number("kafkastore.timeout.ms") / 1000
         try:
-            await asyncio.wait({writing, self._resigned}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            ends: set[asyncio.Future[Any]] = {writing, self._resigned}
+            await asyncio.wait(ends, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
             if writing.done():
                 return writing.result()
             if self._resigned.done():

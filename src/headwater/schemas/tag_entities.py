@@ -37,10 +37,13 @@ class PathBudget:
     left: int = field(default=_PATH_CHARACTERS_MAX)
 
     def entity(self, path: str, kind: EntityType) -> Entity:
+        return Entity(self.path(path), kind)
+
+    def path(self, path: str) -> str:
         self.left -= len(path)
         if self.left < 0:
             raise SchemaError("the paths of the schema's fields are too long, all together, for tags")
-        return Entity(path, kind)
+        return path
 
 
 def changed(tags: Iterable[str], add: Iterable[str], remove: Iterable[str]) -> list[str]:

@@ -35,10 +35,12 @@ def json_schema_entities(text: str) -> tuple[Any, Entities]:
                 found[budget.entity(path, EntityType.RECORD)] = node
             for name, each in _schemas(node.get("properties")):
                 found[budget.entity(f"{path}.{name}", EntityType.FIELD)] = each
-                inner.append((each, f"{path}.{name}.", True))
+                inner.append((each, budget.path(f"{path}.{name}."), True))
             for keyword in _DEFINITIONS:
-                inner += [(each, f"{path}.{keyword}.{name}.", False) for name, each in _schemas(node.get(keyword))]
-        inner += _parts(node, scope)
+                for name, each in _schemas(node.get(keyword)):
+                    inner.append((each, budget.path(f"{path}.{keyword}.{name}."), False))
+        for each, place in _parts(node, scope):
+            inner.append((each, budget.path(place), False))
         pending += reversed(inner)
     return document, found
 
@@ -55,20 +57,20 @@ def _schemas(node: Any) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield name, each
 
 
-def _parts(node: dict[str, Any], scope: str) -> Iterator[Place]:
+def _parts(node: dict[str, Any], scope: str) -> Iterator[tuple[dict[str, Any], str]]:
     items = node.get("items")
     if isinstance(items, dict):
-        yield items, f"{scope}array.", False
+        yield items, f"{scope}array."
     for keyword, word in _CHOICES:
         choices = node.get(keyword)
         for number, each in enumerate(choices if isinstance(choices, list) else ()):
             if isinstance(each, dict):
-                yield each, f"{scope}{word}.{number}.", False
+                yield each, f"{scope}{word}.{number}."
     for keyword in _CONDITIONS:
         if isinstance(node.get(keyword), dict):
-            yield node[keyword], f"{scope}allof.0.conditional.{keyword}.", False
+            yield node[keyword], f"{scope}allof.0.conditional.{keyword}."
     if isinstance(node.get("not"), dict):
-        yield node["not"], f"{scope}not.", False
+        yield node["not"], f"{scope}not."
 
 
 def json_schema_with_tags(text: str, add: Tags, remove: Tags) -> str:
