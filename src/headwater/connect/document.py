@@ -154,7 +154,7 @@ a standalone worker, as they do there. The door speaks plain HTTP on 127.0.0.1 u
   schemas and headers are compared with its records field by field. First come all rows, as the slot saw them when it was made; then every
   change, in the order of commits. The server may forget a change only after its offset is committed, so a worker alone that dies repeats some and
   loses none; workers of a group commit offsets with the records where they run with `exactly.once.source.support=enabled`, so that each
-  change is there once (not the rows of a snapshot that did not end). A snapshot that does not end begins anew, as Debezium's does: its rows come again, as reads (`"op": "r"`) with the same keys. With `snapshot.mode=no_data` a slot that is gone fails the
+  change is there once (not the rows of a snapshot that did not end). A snapshot that does not end goes on with the table that it was at, whose rows come again from the first, as reads (`"op": "r"`) with the same keys (Debezium's begins anew with all tables); if the slot has moved or is gone, all come again. With `snapshot.mode=no_data` a slot that is gone fails the
   task, and the status says what to do, unless `slot.drop.on.stop` drops it by design. With `snapshot.mode=when_needed`, a slot that is gone is made anew after the old
   offset is forgotten: a heartbeat record carries that, and `offset.flush.interval.ms` may pass before the rows come. Offsets of a stopped Debezium connector are taken over. `before` is whole only
   with `REPLICA IDENTITY FULL`, otherwise it has the key and zeros; pgoutput tells no DDL, a changed table is known by its next row. Other than

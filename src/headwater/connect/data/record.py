@@ -1,10 +1,9 @@
 """Records between connectors, transforms and converters. Immutable: a transform gives another one."""
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from functools import cache
 from operator import attrgetter
-from typing import Any, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 from headwater.connect.data.schema import Schema, SchemaAndValue
 from headwater.connect.data.validation import fits
@@ -25,10 +24,13 @@ class _Slots(NamedTuple):
     get_all: Callable[[Any], tuple[Any, ...]]
 
 
-@cache
+_SLOTS: Final[dict[type, _Slots]] = {}
+
+
 def _slots(kind: Any) -> _Slots:
     names = [each.name for each in fields(kind)]
-    return _Slots({name: getattr(kind, name).__set__ for name in names}, attrgetter(*names))
+    made = _SLOTS[kind] = _Slots({name: getattr(kind, name).__set__ for name in names}, attrgetter(*names))
+    return made
 
 
 def header(key: str, given: SchemaAndValue) -> Header:
@@ -56,8 +58,7 @@ class ConnectRecord:
     def replaced(self, **changes: Any) -> Self:
         """As `dataclasses.replace`, and quicker: transforms do little else."""
         made = object.__new__(type(self))
-        kind: Hashable = type(self)
-        slots = _slots(kind)
+        slots = _SLOTS.get(type(self)) or _slots(type(self))
         for put, value in zip(slots.puts.values(), slots.get_all(self), strict=True):
             put(made, value)
         for name, value in changes.items():

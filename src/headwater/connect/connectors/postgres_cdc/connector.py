@@ -22,7 +22,12 @@ from headwater.connect.connectors.postgres_cdc.change_stream import ChangeStream
 from headwater.connect.connectors.postgres_cdc.column_rules import ColumnRules, Patterns, TableFilter
 from headwater.connect.connectors.postgres_cdc.column_types import Modes, TypeInfo, binary_of
 from headwater.connect.connectors.postgres_cdc.envelope import SOURCE_SCHEMA, TRANSACTION_SCHEMA, Envelopes, Names
-from headwater.connect.connectors.postgres_cdc.initial_rows import begun_anew, is_unfinished, snapshot_records
+from headwater.connect.connectors.postgres_cdc.initial_rows import (
+    begun_anew,
+    is_unfinished,
+    snapshot_records,
+    tables_read,
+)
 from headwater.connect.connectors.postgres_cdc.pgoutput import Keepalive, Relation, decode
 from headwater.connect.connectors.postgres_cdc.table_model import Naming, Table, TableModel
 from headwater.connect.data import schema as s
@@ -118,7 +123,8 @@ class PostgresCdcTask(SourceTask):
         else:
             stream_lsn = slot.confirmed_lsn
         if wanted:
-            self._begin_snapshot(exported, stream_lsn)
+            before = tables_read(self._stored, None if slot is None else slot.confirmed_lsn)
+            self._begin_snapshot(exported, stream_lsn, before)
             return
         self._resources.close()
         stored = self._stored if self._stored is not None and not is_unfinished(self._stored) else None
@@ -179,17 +185,27 @@ class PostgresCdcTask(SourceTask):
 
     # ---- the snapshot
 
-    def _begin_snapshot(self, exported: str | None, stream_lsn: int) -> None:
+    def _begin_snapshot(self, exported: str | None, stream_lsn: int, before: list[str]) -> None:
         snapshot = self._resources.enter_context(self._server.snapshot(exported))
         models = []
         for oid, schema, name in self._tables():
             if self._filter.in_snapshot(schema, name):
-                models.append(self._model(self._server.table(oid, schema, name)))
+                table = self._server.table(oid, schema, name)
+                if table.full_name not in before:
+                    models.append(self._model(table))
         self._snapshot_lsn = stream_lsn
         self._snapshot = snapshot_records(
-            snapshot, models, self._overrides, self._envelopes, stream_lsn, time.time_ns, self._settings.on_failure
+            snapshot,
+            models,
+            self._overrides,
+            self._envelopes,
+            stream_lsn,
+            time.time_ns,
+            self._settings.on_failure,
+            before,
         )
-        logger.info("event=snapshot-begun server=%r tables=%d", self._envelopes.partition["server"], len(models))
+        server = self._envelopes.partition["server"]
+        logger.info("event=snapshot-begun server=%r tables=%d read_before=%d", server, len(models), len(before))
 
     def _next_rows(self, rows: Iterator[SourceRecord]) -> list[SourceRecord] | None:
         found = list(islice(rows, self._config["max.batch.size"]))
@@ -307,7 +323,7 @@ class PostgresCdcTask(SourceTask):
         self._server.close()
 
     def _let_go(self) -> None:
-        """A snapshot that is not through begins anew."""
+        """A snapshot that is not through goes on with the table that it was at."""
         self._snapshot = None
         replication, self._replication = self._replication, None
         if replication is not None:
