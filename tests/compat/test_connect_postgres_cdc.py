@@ -115,6 +115,32 @@ def test_a_new_start_goes_on_behind_the_last_commit_and_the_server_forgets_only_
         assert [each.value["after"]["v"] for each in cdc.records] == ["bb"]
 
 
+def test_a_snapshot_that_is_interrupted_goes_on_with_its_table_and_no_change_is_missed(
+    database: Postgres, made: Callable[..., Ours]
+) -> None:
+    tables = "".join(
+        f"CREATE TABLE {name} (id int PRIMARY KEY, v text); INSERT INTO {name} SELECT n, 'old' FROM generate_series(1, 30) n;"
+        for name in ("a", "b", "c")
+    )
+    with create(database, "interrupted", tables) as db:
+        cdc = made("interrupted", max_batch_size="20")
+        _until(lambda: len(cdc.read()) == 40)  # all of a, some of b
+        cdc.kit.commit()
+        crashed = cdc.kit.task
+        cdc.kit.crash()
+        crashed._let_go()  # type: ignore[attr-defined]  # what the end of a process closes
+        for name in ("a", "b", "c"):  # also of the table that is not read again
+            db.execute(f"UPDATE {name} SET v = 'new' WHERE id = 1; DELETE FROM {name} WHERE id = 2")  # type: ignore[call-overload]
+        cdc.records.clear()
+        _until(lambda: bool(cdc.read()) and len([each for each in cdc.records if each.value is None]) == 3)
+        seen = [(each.topic[-1], each.value["op"], each.key["id"]) for each in cdc.records if each.value is not None]
+        rows = [(name, "r", number) for name in ("b", "c") for number in (1, *range(3, 31))]
+        assert sorted(each for each in seen if each[1] == "r") == rows
+        assert [each for each in seen if each[1] != "r"] == [
+            (name, op, number) for name in ("a", "b", "c") for op, number in (("u", 1), ("d", 2))
+        ]
+
+
 def test_heartbeats_move_the_offset_while_the_wanted_tables_rest(database: Postgres, made: Callable[..., Ours]) -> None:
     with create(database, "resting", "CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE other (id int)") as db:
         cdc = made("resting", table_include_list="public.t", heartbeat_interval_ms="1", snapshot_mode="no_data")
