@@ -1,8 +1,8 @@
 """What is asked of a server and gives rows: push queries, pull queries, PRINT. Nothing here changes anything.
 
 A push query (EMIT CHANGES) runs until it is closed. A pull query over one table is answered out of its view, one over a
-stream by reading the log to its present end; everything else that SQL can ask (joins, sub-queries, a topic without a
-stream or table) goes to DuckDB over the rows of its sources.
+stream by reading the log to its present end, both with ksqlDB's functions; everything else that SQL can ask (joins,
+sub-queries, a topic without a stream or table, functions that ksqlDB has not) goes to DuckDB over the rows of its sources.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from headwater.web.rights import require
 Answer = tuple["str | None", "tuple[Column, ...]", "AsyncIterator[list[Any]]"]
 _log: Final = logging.getLogger("headwater.sql")
 READ_AHEAD: Final = "ksql.query.pull.read.ahead.rows.max"
+_UNKNOWN_TO_DUCKDB: Final = ("Catalog Error", "Binder Error", "Parser Error")
 _AHEAD_AGAIN_S: Final = 10.0
 _FORMATS: Final = {SchemaType.AVRO: "AVRO", SchemaType.PROTOBUF: "PROTOBUF", SchemaType.JSON: "JSON_SR"}
 
@@ -139,7 +140,7 @@ class RowQueries:
             except SqlSyntaxError as also:  # it is no statement of either language: the place is told in our own
                 raise SqlSyntaxError(wrong.message, str(also), position=wrong.position) from None
             except SqlError as also:  # DuckDB's grammar took it, its names are ours perhaps: STRUCT(...) AS by
-                if not also.message.startswith(("Catalog Error", "Binder Error")):
+                if not also.message.startswith(_UNKNOWN_TO_DUCKDB[:2]):
                     raise
                 raise SqlError(also.message, f"Read as ksqlDB's SQL: {wrong}") from None
         if len(statements) != 1 or not isinstance(statements[0], tree.Select):
@@ -150,7 +151,7 @@ class RowQueries:
         if query.emit is not None:
             return await self._push(query, properties, pieces[0], caller)
         if self._is_for_analytics(query):
-            return await self._analysed(pieces[0], properties, caller)
+            return await self._beyond(query, pieces[0], properties, caller)
         assert isinstance(query.source, tree.Source)
         source = session.catalog.find(query.source.name, query.source.position)
         check_enabled(source, properties, scans=False)
@@ -187,6 +188,34 @@ class RowQueries:
                 isinstance(each, tree.SelectItem) and grouping.has_aggregates(each.expression) for each in query.select
             )
         return bool(query.order_by or query.group_by is not None or gathers) and query.window is None
+
+    async def _beyond(self, query: tree.Query, text: str, properties: Mapping[str, str], caller: Caller) -> Answer:
+        """A query over one stream that gathers or sorts is answered with ksqlDB's functions and rules, as one over a
+        table; any other, and one that names what ksqlDB has not, by DuckDB.
+        """
+        catalog = self._session().catalog
+        source = catalog.sources.get(query.source.name) if isinstance(query.source, tree.Source) else None
+        if source is None:
+            return await self._analysed(text, properties, caller)
+        assert isinstance(query.source, tree.Source)
+        check_enabled(source, properties, scans=False)
+        try:
+            with scope.using(catalog.functions, properties, catalog.withheld):
+                planned = pull.plan(query, source, query.source.alias)
+        except SqlError as own:
+            try:
+                return await self._analysed(text, properties, caller)
+            except SqlError as also:
+                raise own if also.message.startswith(_UNKNOWN_TO_DUCKDB) else also from None
+        return None, planned.columns, self._gathered(planned, source, properties)
+
+    async def _gathered(
+        self, planned: pull.PullPlan, source: SourceInfo, properties: Mapping[str, str]
+    ) -> AsyncIterator[list[Any]]:
+        names = [f"`{each.name.replace('`', '``')}`" for each in reading.row_columns(source, source.name)]
+        _, rows = await self._read_stream(source, names, properties)
+        for row in await asyncio.to_thread(planned.answer, rows):
+            yield row
 
     async def _push(self, query: tree.Query, properties: Mapping[str, str], text: str, caller: Caller) -> Answer:
         if len(self.pushes) >= self._config.number("ksql.query.push.max"):
@@ -282,8 +311,14 @@ class RowQueries:
     ) -> analytics.Relation:
         if source.kind is SourceKind.TABLE:
             return analytics.relation_of(source, await self._views.rows(source), pseudo)
-        selected = ", ".join(("*", *pseudo))
-        (statement,) = parse(f"SELECT {selected} FROM `{source.name.replace('`', '``')}`;")
+        columns, rows = await self._read_stream(source, ("*", *pseudo), properties)
+        return analytics.Relation(tuple((each.name, each.type) for each in columns), rows)
+
+    async def _read_stream(
+        self, source: SourceInfo, names: Sequence[str], properties: Mapping[str, str]
+    ) -> tuple[tuple[Column, ...], list[list[Any]]]:
+        """The rows of a stream to its present end, within bounds. Raises SqlError."""
+        (statement,) = parse(f"SELECT {', '.join(names)} FROM `{source.name.replace('`', '``')}`;")
         assert isinstance(statement, tree.Select)
         planned = push.plan(statement.query, self._session().catalog.copy(), self._config.brokers, properties)
         made = push.PushQuery(planned, self._config.client, properties, to_end=True)
@@ -294,7 +329,7 @@ class RowQueries:
                 rows.append(row)
                 size += analytics.size_of(row)
                 self._bounds.check(source.name, len(rows), size)
-        return analytics.Relation(tuple((each.name, each.type) for each in made.columns), rows)
+        return made.columns, rows
 
     async def _refuse_unknown(self, name: str, caller: Caller) -> None:
         """Says that it is not there, and suggests only what the caller may see."""

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from headwater.sql.language import tree
+from headwater.sql.language import tree, types
 from headwater.sql.language.errors import SqlError
+from headwater.sql.plan.catalog import Column
 from headwater.sql.plan.session import Session
 from headwater.sql.server import push
 from headwater.sql.server.config import SqlServerConfig
@@ -68,3 +69,62 @@ def test_keys_may_be_asked_for_where_scans_are_forbidden() -> None:
     for condition in ("k = 'a'", "k IN ('a', 'b') AND v > 1", "k > 'a'"):
         _, columns, _ = asyncio.run(node.row_queries.query(f"SELECT * FROM t WHERE {condition};", forbidden, {}))
         assert [each.name for each in columns] == ["K", "V"]
+
+
+_ROWS = [
+    [5, 1700, 0, 0, 1],
+    [7, 1800, 0, 1, 2],
+    [5, 1900, 1, 0, 3],
+]  # the value, ROWTIME, ROWPARTITION, ROWOFFSET, the key
+
+
+def _asked(monkeypatch: pytest.MonkeyPatch, text: str) -> tuple[list[str], list[list[Any]]]:
+    """Of a stream with these rows."""
+    node = SqlNode(SqlServerConfig.of({"bootstrap.servers": "127.0.0.1:1"})[0])
+    node.engine.session.run("CREATE STREAM s (id INT KEY, n INT) WITH (kafka_topic='s', value_format='JSON');")
+    queries: Any = node.row_queries
+
+    async def read(_source: Any, names: list[str], _properties: Any) -> Any:
+        if names[0] == "*":
+            return (Column("ID", types.INTEGER), Column("N", types.INTEGER)), [[row[4], row[0]] for row in _ROWS]
+        assert names == ["`N`", "`ROWTIME`", "`ROWPARTITION`", "`ROWOFFSET`", "`ID`"]
+        return (), [list(row) for row in _ROWS]
+
+    monkeypatch.setattr(queries, "_read_stream", read)
+
+    async def ask() -> tuple[list[str], list[list[Any]]]:
+        _, columns, rows = await queries.query(text, {}, {})
+        return [each.name for each in columns], [row async for row in rows]
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "rows"),
+    [
+        ("SELECT id, FORMAT_TIMESTAMP(FROM_UNIXTIME(ROWTIME), 'SSS') AS ms FROM s ORDER BY n DESC, id DESC;",
+         ["ID", "MS"], [[2, "800"], [3, "900"], [1, "700"]]),
+        ("SELECT n, LATEST_BY_OFFSET(id) AS last, COUNT(*) / 2 AS half FROM s GROUP BY n HAVING COUNT(*) > 1;",
+         ["N", "LAST", "HALF"], [[5, 3, 1]]),
+        ("SELECT * FROM s ORDER BY ROWTIME DESC LIMIT 1;", ["ID", "N"], [[3, 5]]),
+        ("SELECT COUNT(*) FROM s WHERE n = 5;", ["KSQL_COL_0"], [[2]]),
+        ("SELECT median(n) AS m FROM s ORDER BY m;", ["M"], [[5.0]]),  # only DuckDB has it
+    ],
+)  # fmt: skip
+def test_queries_over_one_stream_know_ksqldbs_functions(
+    monkeypatch: pytest.MonkeyPatch, text: str, names: list[str], rows: list[list[Any]]
+) -> None:
+    """DuckDB carried them out, and does not know them."""
+    assert _asked(monkeypatch, text) == (names, rows)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("SELECT nope FROM s ORDER BY id;", "Column 'NOPE' cannot be resolved"),
+        ("SELECT UCASEE('x') AS x FROM s ORDER BY id;", "Did you mean UCASE"),
+    ],
+)
+def test_what_neither_language_knows_is_told_in_ours(monkeypatch: pytest.MonkeyPatch, text: str, told: str) -> None:
+    with pytest.raises(SqlError, match=told):
+        _asked(monkeypatch, text)
