@@ -133,7 +133,7 @@ class RangeReader:
             builder = ColumnBuilder(False)
 
             def take() -> int:
-                self._core.give_back_ahead()
+                self._core.give_back_iteration_buffer()
                 return self._core.drain.take_columns(builder, max_records, max_bytes)
 
             return take, lambda: Columns._make(builder.finish())
