@@ -96,6 +96,14 @@ def test_a_server_runs_its_queries_on_spark(group_broker: Broker, tmp_path: Path
         _until_total(server, [["n0", 4, 14], ["n1", 4, 20]])  # once each, in another session
 
         processes = _below(server.pid)
+        server.run("INSERT INTO s VALUES (8, 'n0', 1);")
+        server.kill()  # with the driver; nobody ends its JVM and its slots
+        server.start()
+        server.run("INSERT INTO s VALUES (9, 'n1', 1);")
+        _until_total(server, [["n0", 5, 16], ["n1", 5, 22]])  # once each, by another server
+        until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in processes), "an orphan stays", _PATIENCE_S)
+
+        processes = _below(server.pid)
         assert processes
         assert server.stop() == 0
         until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in processes), "a process stays", _PATIENCE_S)

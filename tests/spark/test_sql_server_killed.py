@@ -1,5 +1,6 @@
-"""A SQL server with its queries on Spark under kill -9: it is the driver, so nobody ends its JVM or tells the slots. The
-next server goes on with each query, and each row is taken once.
+"""A SQL server with its queries on Spark under kill -9, again and again: it is the driver, so nobody ends its JVM or
+tells the slots. The next server goes on with each query, and each row is taken once. Of `make soak` alone;
+`test_sql_on_spark` kills it once.
 """
 
 import random
@@ -9,15 +10,16 @@ from pathlib import Path
 import pytest
 
 from compat.support.local_cluster import until
-from compat.support.quick import lasting
 from compat.support.sql_server import SqlServer
 from headwater.testing import Broker
 from spark.support.copying import descendants
 from spark.support.sql_rows import PATIENCE_S, STATEMENTS, Given
 
+ROUNDS = 12
 
-@pytest.mark.soak
-@pytest.mark.timeout(lasting(900, 3600))
+
+@pytest.mark.soak(only=True)
+@pytest.mark.timeout(3600)
 def test_each_row_is_taken_once_though_the_server_is_killed(tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}")
@@ -29,7 +31,7 @@ def test_each_row_is_taken_once_though_the_server_is_killed(tmp_path: Path) -> N
             server.run(STATEMENTS)
             given.send()
             given.check()
-            for _ in range(lasting(1, 12)):
+            for _ in range(ROUNDS):
                 given.send()
                 time.sleep(dice.uniform(0, 1.5))  # the kill comes before, within or after what is sent
                 orphans = descendants(server.pid)
