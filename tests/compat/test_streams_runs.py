@@ -148,6 +148,27 @@ def test_a_topology_that_would_lose_state_is_refused_until_it_is_told(bench: Ben
     counting(None, 1).run_here(state_dir=tmp_path).stop()
 
 
+def test_a_pattern_reads_the_topics_that_match_at_the_start(bench: Bench, tmp_path: Path) -> None:
+    name = bench.app.name
+    app = App(name, brokers=bench.brokers, key="text", value="text")
+    app.stream(pattern=f"{name}-src-.*").group_by_key().count(store="counts").to_stream().to(bench.output)
+    with Admin(bootstrap_servers=bench.brokers) as admin:
+        with pytest.raises(UserError, match="No topic matches"):
+            app.run_here(state_dir=tmp_path)
+        for number, countries in enumerate((["de", "fr"], ["de", "fr", "it"])):
+            admin.create_topics([NewTopic(f"{name}-src-{countries[-1]}", 1, 1)])
+            if not number:
+                admin.create_topics([NewTopic(f"{name}-src-de", 1, 1)])
+            with app.run_here(state_dir=tmp_path), Producer(bootstrap_servers=bench.brokers) as producer:
+                for country in countries:
+                    producer.send(f"{name}-src-{country}", b"x", key=country.encode())
+                producer.flush()
+                assert sorted(bench.read(len(countries))) == sorted(
+                    (country.encode(), _long(1 if country == countries[-1] and number else number + 1))
+                    for country in countries
+                )
+
+
 def test_at_least_once(bench: Bench, tmp_path: Path) -> None:
     app = _count(bench)
     for expected in (1, 2):

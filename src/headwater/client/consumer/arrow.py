@@ -74,6 +74,10 @@ class ArrowTaker:
         self._core.give_back_iteration_buffer()
         return self._core.drain.take_columns(self._builder, self._max_records, self._max_bytes)
 
+    def columns(self) -> Columns:
+        """The rows, once, without Arrow."""
+        return Columns._make(self._builder.finish())
+
     def batch(self) -> "pa.RecordBatch":
         """The rows. A row that cannot be decoded is raised once those before it were given; positions go with it. May
         be called again when a lookup was deferred.

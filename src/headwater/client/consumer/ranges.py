@@ -23,7 +23,6 @@ from headwater.client.reactor.thread_engine import Engine
 from headwater.client.session import Session
 from headwater.client.settings.common import network, session_settings
 from headwater.client.types import OffsetAt, Topic
-from headwater.records.codec import ColumnBuilder
 from headwater.records.columns import Columns
 
 if TYPE_CHECKING:
@@ -127,16 +126,11 @@ class RangeReader:
         lost: str = "raise",
         given_up: Callable[[], bool] | None = None,
     ) -> Iterator[Columns]:
-        """The same by column, without headers: for those who do not need Arrow, which takes a while to be imported."""
+        """The same by column, for those who do not need Arrow, which takes a while to be imported."""
 
         def taker() -> tuple[Callable[[], int], Callable[[], Any]]:
-            builder = ColumnBuilder(False)
-
-            def take() -> int:
-                self._core.give_back_iteration_buffer()
-                return self._core.drain.take_columns(builder, max_records, max_bytes)
-
-            return take, lambda: Columns._make(builder.finish())
+            rows = ArrowTaker(self._core, self._engine.submit, max_records, max_bytes, None)
+            return rows.take, rows.columns
 
         yield from self._range(TopicPartition(*partition), start, end, taker, lost, given_up)
 

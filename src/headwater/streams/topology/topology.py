@@ -69,12 +69,12 @@ class SubTopology:
 
     @property
     def source_topics(self) -> list[str]:
-        """Of a running application, which must know them; the test driver takes patterns, too."""
+        """Of a running application, which has named them when it started; the test driver takes them as they come."""
         for node in self.nodes:
             if isinstance(node, SourceNode) and node.pattern is not None:
                 raise UserError(
                     f"{node.name} reads all topics that match {node.pattern}",
-                    "an application that runs needs to know its topics; only the test driver takes patterns so far",
+                    "which ones these are is known when the application starts",
                     "name the topics",
                 )
         return [topic for node in self.nodes if isinstance(node, SourceNode) for topic in node.topics]
