@@ -23,7 +23,7 @@ class Driver:
                 stdout=subprocess.PIPE,
                 stderr=output,
                 text=True,
-                env={**os.environ, "PYTHONPATH": str(_TESTS)},
+                env={**os.environ, "PYTHONPATH": os.pathsep.join([str(_TESTS), os.environ.get("PYTHONPATH", "")])},
                 start_new_session=True,
             )
 
