@@ -282,6 +282,8 @@ class SchemaLog:
                 raise NotLeading from problem
             if problem.code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
                 raise
+            if problem.code == ErrorCode.REQUEST_TIMED_OUT and not self._resigned.done():
+                raise WriteTimedOut(str(problem)) from problem
             raise WriteFailed(_RESIGNED if self._resigned.done() else str(problem)) from problem
         except TimeoutError as problem:  # the producer's own
             raise WriteTimedOut(str(problem) or "no answer in time") from problem

@@ -15,7 +15,7 @@ from headwater.client.errors import BootstrapFailed, ConnectionFailed
 from headwater.registry import schema_log
 from headwater.registry.config import RegistryConfig
 from headwater.registry.records import Key, Record
-from headwater.registry.schema_log import SchemaLog, WriteFailed, WriteTimedOut, writer_settings
+from headwater.registry.schema_log import NotLeading, SchemaLog, WriteFailed, WriteTimedOut, writer_settings
 from unit.registry.silent_producer import SilentProducer
 
 REFUSED = BootstrapFailed([ConnectionFailed(Address("host", 1), "nothing listens there", refused=True)])
@@ -281,6 +281,33 @@ def test_a_write_that_is_committed_and_cannot_be_read_ends_with_the_lead() -> No
 
     with pytest.raises(WriteFailed, match="another registry may lead"):
         asyncio.run(write())
+
+
+@pytest.mark.parametrize(
+    ("problem", "told"),
+    [
+        (KafkaError(ErrorCode.REQUEST_TIMED_OUT), WriteTimedOut),
+        (TimeoutError(), WriteTimedOut),
+        (KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS), WriteFailed),
+        (KafkaError(ErrorCode.PRODUCER_FENCED), NotLeading),
+        (KafkaError(ErrorCode.MESSAGE_TOO_LARGE), KafkaError),
+    ],
+)
+def test_what_a_write_fails_by_is_told_apart(problem: Exception, told: type[Exception]) -> None:
+    class Failing(SilentProducer):
+        @contextlib.asynccontextmanager
+        async def transaction(self) -> AsyncIterator[None]:
+            raise problem
+            yield
+
+    async def write() -> None:
+        log = SchemaLog(RegistryConfig.of({})[0])
+        log._producer = cast("AsyncProducer", Failing())
+        await log.write([Record(Key("CONFIG", "s"), None)])
+
+    with pytest.raises(told) as caught:
+        asyncio.run(write())
+    assert type(caught.value) is told
 
 
 @pytest.mark.parametrize("timeout_ms", [1, 500, 10_000, 30_000, 31_000, 60_000, 600_000])
