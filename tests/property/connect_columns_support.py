@@ -47,6 +47,7 @@ class Line:
     """
 
     steps: tuple[()] = ()
+    is_pure = True
 
     def __init__(self, converter: type[RegistryConverter], schemas: list[dict[str, str]], **settings: str) -> None:
         memory = Memory()
