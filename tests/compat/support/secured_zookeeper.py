@@ -7,6 +7,7 @@ from compat.support.certificates import Authority
 from headwater.server.zookeeper.process import ZooKeeperProcess, free_ports, start
 from headwater.server.zookeeper.security import SaslLogin
 
+START_S = 180  # Java, Netty and TLS on a machine that is busy
 CANARY = "canary-8812"  # in every password
 KAFKA, OTHER = SaslLogin("kafka", f"{CANARY}-kafka"), SaslLogin("other", f"{CANARY}-other")
 DIGEST = "org.apache.zookeeper.server.auth.DigestLoginModule required"
@@ -82,5 +83,6 @@ def _start(directory: Path, authority: Authority, plain: int, secure: int) -> Se
         "ssl.clientAuth": "want",
     }
     options = [f"-Djava.security.auth.login.config={server_jaas(directory)}"]
-    process = start(directory / "zookeeper", plain, settings=settings, java_options=options)
+    process = start(directory / "zookeeper", plain, settings=settings, java_options=options, is_awaited=False)
+    process.wait_until_serving(START_S)
     return SecuredZooKeeper(process, secure, authority, directory)
