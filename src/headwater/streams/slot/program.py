@@ -22,7 +22,7 @@ from headwater.streams.topics.internal import (
     ensure_topics,
     partitions_of,
 )
-from headwater.streams.topics.patterns import name_topics
+from headwater.streams.topics.patterns import with_topics_named
 from headwater.streams.topics.plan import TopicPlan, external_topics, partitioned_outputs, plan_topics
 from headwater.streams.topology.topology import SubTopology
 
@@ -62,12 +62,12 @@ def prepare(app: "App", settings: RunSettings) -> Program:
     with Admin(settings.for_admins) as admin:
         ensure_frame_inputs(admin, topology)
         if any(source.pattern is not None for source in topology.sources()):
-            name_topics(topology, app.name, [topic.name for topic in admin.list_topics()])
+            topology = with_topics_named(topology, app.name, [topic.name for topic in admin.list_topics()])
         known = partitions_of(admin, external_topics(topology))
         topics = plan_topics(app.name, topology, known)
         state = settings.state_dir / app.name / (admin.describe_cluster().cluster_id or "cluster")
-        written = app.topology()  # with patterns: what matches them may change
-        check_upgrade(admin, app.name, written, state, allowed=settings.allow_state_loss)
+        with_patterns = app.topology()  # what matches them may change
+        check_upgrade(admin, app.name, with_patterns, state, allowed=settings.allow_state_loss)
         ensure_topics(admin, topics.internal)
         ensure_frame_outputs(admin, topics.frames)
         if app.errors.writes_dead_letters:

@@ -3,29 +3,30 @@
 Topics that come later are read from the next start on. The application's own internal topics are not among them.
 """
 
+import copy
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 
 from headwater.base.errors import UserError
 from headwater.streams.topology.topology import SourceNode, Topology
 
 
-def name_topics(topology: Topology, application_id: str, names: Iterable[str]) -> None:
-    """Puts the topics of this moment in the place of patterns. `names`: of all topics of users."""
-    sources = [node for node in topology.sources() if node.pattern is not None]
-    if not sources:
-        return
-    own = tuple(f"{application_id}-{name}" for name in topology.internal_topics)
-    own += tuple(
-        topic for store in topology.stores.values() if (topic := store.changelog_topic(application_id)) is not None
-    )
-    others = sorted(name for name in names if name not in own)
+def with_topics_named(topology: Topology, application_id: str, names: Iterable[str]) -> Topology:
+    """The same with topics of this moment in the place of patterns. `names`: of all topics of users."""
+    own = {f"{application_id}-{name}" for name in topology.internal_topics}
+    own |= {store.changelog_topic(application_id) or "" for store in topology.stores.values()}
+    others = sorted(set(names) - own)
     taken = {topic: node.name for node in topology.sources() for topic in node.topics}
-    for node in sources:
-        _name(node, others, taken)
+    named = copy.copy(topology)
+    named.nodes = {
+        name: _named(node, others, taken) if isinstance(node, SourceNode) and node.pattern is not None else node
+        for name, node in topology.nodes.items()
+    }
+    return named
 
 
-def _name(node: SourceNode, names: list[str], taken: dict[str, str]) -> None:
+def _named(node: SourceNode, names: list[str], taken: dict[str, str]) -> SourceNode:
     assert node.pattern is not None
     found = [name for name in names if re.fullmatch(node.pattern, name) is not None]
     if not found:
@@ -40,4 +41,4 @@ def _name(node: SourceNode, names: list[str], taken: dict[str, str]) -> None:
                 f"The topic {topic} has two sources, {taken[topic]} and {node.name}", "a topic is read once"
             )
         taken[topic] = node.name
-    node.topics, node.pattern = tuple(found), None
+    return replace(node, topics=tuple(found), pattern=None)
