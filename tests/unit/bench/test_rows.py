@@ -46,6 +46,10 @@ def test_targets():
         "streams-10m-restart": 1_000,
         "streams-10m-restore": 3_000,
         "streams-10m-takeover": 3_000,
+        "streams-punctuator-p99": 50,
+        "streams-lost-slot": 3_000,
+        "streams-lost-slot-others": 200,
+        "streams-new-slot": 15_000,
         "streams-driver-first": 150,
         "streams-driver-1000": 2,
     }
