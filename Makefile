@@ -9,7 +9,7 @@ PIPELINES := $(VENV)/.installed-for-pipelines
 CLUSTERED := $(VENV)/.installed-for-clusters
 EVERYTHING := $(VENV)/.installed-for-development
 
-.PHONY: demo up cluster down venv test soak sim sanitize fuzz mutants check format bench bench-peers
+.PHONY: demo up cluster down venv test soak sim sanitize fuzz mutants check audit format bench bench-peers
 
 # What is compiled; a change of it installs anew.
 NATIVE := setup.py $(wildcard src/headwater/*/native/*.[ch] src/headwater/*/native/*/*.[ch])
@@ -57,6 +57,12 @@ check: venv
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/lint-imports --no-cache --config import_circles.ini
+
+# Known vulnerabilities of what is installed here, by PyPI's advisories: not part of the checks, since it says something else from day to day.
+audit: venv
+	@test -x build/audit/bin/pip-audit || { $(PYTHON) -m venv build/audit && build/audit/bin/pip install --quiet --disable-pip-version-check pip-audit; }
+	@$(BIN)/pip freeze --exclude-editable >build/audit/installed.txt
+	build/audit/bin/pip-audit --strict --no-deps --disable-pip --progress-spinner off --requirement build/audit/installed.txt
 
 format: venv
 	$(BIN)/ruff format .
