@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 # What tests and their stages are told. Any other HEADWATER_ variable is for the commands of whoever runs the tests: it
 # would lead what they start to his brokers and his data.
 FOR_TESTS = (
-    "HEADWATER_REQUIRE_ALL", "HEADWATER_SOAK", "HEADWATER_PURE", "HEADWATER_CHAOS_SEED", "HEADWATER_SIM_SEEDS",
+    "HEADWATER_REQUIRE_ALL", "HEADWATER_SOAK", "HEADWATER_PURE", "HEADWATER_CHAOS_SEED", "HEADWATER_KILLS", "HEADWATER_SIM_SEEDS",
     "HEADWATER_LOG_WORLD", "HEADWATER_CONNECT_ROUNDS", "HEADWATER_COMPAT_TARGET", "HEADWATER_RECORD",
 )  # fmt: skip
 for _name in [each for each in os.environ if each.startswith("HEADWATER_") and each not in FOR_TESTS]:
