@@ -135,7 +135,7 @@ def _no_rows(headers: bool) -> "pa.RecordBatch":
     import pyarrow as pa
 
     kinds = schema(headers)
-    return pa.RecordBatch.from_arrays([pa.array([], each) for each in kinds.types], schema=kinds)
+    return pa.RecordBatch.from_arrays([pa.nulls(0, each) for each in kinds.types], schema=kinds)
 
 
 def record_batch(columns: Columns, headers: bool = True) -> "pa.RecordBatch":

@@ -1,6 +1,8 @@
 """Fetched stretches as Arrow, tables as batches."""
 
 import datetime as dt
+import subprocess
+import sys
 
 import pyarrow as pa
 import pytest
@@ -247,3 +249,9 @@ def test_columns_that_are_no_records_are_refused(columns, error):
     )
     with pytest.raises(error):
         produced(table, columns)
+
+
+def test_a_poll_that_gets_nothing_does_not_load_pandas() -> None:
+    """`pyarrow.array([])` does, where pandas is installed: half a second before the first record of a slot."""
+    code = "import sys; from headwater.records.arrow import _no_rows; _no_rows(True); print('pandas' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
