@@ -2,10 +2,13 @@
 
 Arrow uploads in parts, and its streams know no abort: `close`, which the destructor calls too, completes the upload
 with the parts that are there. Only with `background_writes` does a stream remember that a part was refused; then no
-`close` completes it, and the object does not come to be. A stream that did not take all the data is never closed.
+`close` completes it, and the object does not come to be. A stream that did not take all the data is never closed, nor
+destroyed: its destructor would complete the upload, and waits for ever where the process ends, since nobody runs Arrow's
+threads any more.
 """
 
 import contextlib
+import ctypes
 from typing import TYPE_CHECKING, Final
 
 from headwater.connect.connectors.topic_files.places import S3Place
@@ -15,7 +18,6 @@ if TYPE_CHECKING:
     from pyarrow.fs import S3FileSystem
 
 _PATIENCE_S: Final = 30
-_NEVER_CLOSED: Final[list["NativeFile"]] = []  # a reference, so that no destructor completes their uploads
 
 
 class S3Objects:
@@ -40,13 +42,18 @@ class S3Objects:
         try:
             stream.write(data)
         except BaseException:
-            _NEVER_CLOSED.append(stream)
+            _never_destroy(stream)
             raise
         stream.close()
 
     def delete(self, key: str) -> None:
         with contextlib.suppress(FileNotFoundError):
             self._system.delete_file(f"{self._root}/{key}")
+
+
+def _never_destroy(stream: "NativeFile") -> None:
+    """A reference that nobody has: what a module holds is destroyed when the interpreter ends."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(stream))
 
 
 def _client(place: S3Place) -> "S3FileSystem":
