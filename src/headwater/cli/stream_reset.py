@@ -12,6 +12,7 @@ from headwater.base.ids import TopicPartition
 if TYPE_CHECKING:
     from headwater.client.admin import Admin
     from headwater.client.admin.groups import GroupMember
+    from headwater.streams import App
 
 _FOREIGN_KEY: Final = re.compile(
     r"KTABLE-FK-JOIN-SUBSCRIPTION-(REGISTRATION|RESPONSE)-\d+-topic|.*-subscription-(registration|response)-topic"
@@ -26,6 +27,16 @@ def is_internal(application_id: str, topic: str) -> bool:
 
 def internal_topics(application_id: str, topics: Iterable[str]) -> list[str]:
     return sorted(topic for topic in topics if is_internal(application_id, topic))
+
+
+def inputs_of(app: "App", there: Iterable[str]) -> list[str]:
+    """The topics of others that it reads, of those that are there: named ones, and those that match its patterns."""
+    from headwater.streams.topics.patterns import topics_of_patterns
+    from headwater.streams.topics.plan import external_topics
+
+    topology = app.topology()
+    others = {topic for topic in there if not is_internal(app.name, topic)}
+    return sorted((external_topics(topology) & others) | topics_of_patterns(topology, app.name, others))
 
 
 def members_of(admin: "Admin", application_id: str) -> "list[GroupMember]":

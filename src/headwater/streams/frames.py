@@ -31,6 +31,7 @@ from headwater.streams.plan.frame_types import JSON_TEXT, NUMBERS, column_type
 from headwater.streams.serdes.port import Serde
 from headwater.streams.serdes.windowed import SessionWindowedSerde, WindowedSerde
 from headwater.streams.topics.internal import ensure_frame_inputs, ensure_frame_outputs, partitions_of
+from headwater.streams.topics.patterns import with_topics_named
 from headwater.streams.topics.plan import external_topics, plan_topics
 
 if TYPE_CHECKING:
@@ -185,6 +186,7 @@ def _make_topics(app: "App", point: "FramePoint", options: Mapping[str, str]) ->
         if len(partitions_of(admin, point.topics)) == len(point.topics):
             return
         ensure_frame_inputs(admin, topology)
+        topology = with_topics_named(topology, app.name, [topic.name for topic in admin.list_topics()])
         plan = plan_topics(app.name, topology, partitions_of(admin, external_topics(topology)))
         ensure_frame_outputs(admin, plan.frames)
 

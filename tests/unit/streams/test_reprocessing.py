@@ -61,11 +61,13 @@ def test_outputs_are_what_others_read() -> None:
 
 
 def test_what_cannot_have_a_shadow_is_refused() -> None:
-    nothing, dynamic, circle = App("a"), App("b"), App("c")
+    nothing, dynamic, circle, matching = App("a"), App("b"), App("c"), App("d")
     nothing.stream("in").foreach(print)
     dynamic.stream("in").to(lambda *_: "out")
     circle.stream("in").through("out").to("end")
-    for app, said in ((nothing, "no output"), (dynamic, "record by record"), (circle, "reads the topic out")):
+    matching.stream(pattern="in-.*").to("out")  # it had no inputs, so it was switched before it had read any
+    refused = (nothing, "no output"), (dynamic, "record by record"), (circle, "reads the topic out")
+    for app, said in (*refused, (matching, "that match in-")):
         with pytest.raises(UserError, match=said):
             outputs_of(app)
 

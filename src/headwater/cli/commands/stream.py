@@ -170,9 +170,8 @@ def reset(target: Target, path: Path, to_latest: bool, force: bool, dry_run: boo
     from headwater.base.errors import UserError
     from headwater.cli.group_offsets import parse_topic_partitions
     from headwater.cli.resets import Earliest, Latest, plan_reset
-    from headwater.cli.stream_reset import delete_topics, internal_topics, members_of, told
+    from headwater.cli.stream_reset import delete_topics, inputs_of, internal_topics, members_of, told
     from headwater.client.outcomes import all_or_raise
-    from headwater.streams.topics.plan import external_topics
 
     app = load_app(path)
     if app.names_brokers and target.connect.bootstrap_server is None and target.connect.profile is None:
@@ -188,7 +187,7 @@ def reset(target: Target, path: Path, to_latest: bool, force: bool, dry_run: boo
         if not dry_run:
             admin.remove_members(app.name)
     there = {topic.name for topic in admin.list_topics()}
-    inputs = sorted(external_topics(app.topology()) & there)
+    inputs = inputs_of(app, there)
     partitions = parse_topic_partitions(admin, inputs) if inputs else []
     plan = plan_reset(admin, app.name, partitions, Latest() if to_latest else Earliest())
     doomed = internal_topics(app.name, there)

@@ -51,6 +51,13 @@ def outputs_of(app: "App") -> dict[str, list[SinkNode]]:
             "where it ends is not known, so neither is when everything is processed",
             "Write the frame to a topic of your own, and read that",
         )
+    for source in topology.sources():
+        if source.pattern is not None:
+            raise UserError(
+                f"{source.name} reads all topics that match {source.pattern}",
+                "when everything is processed is known of topics that are named; and a shadow may match, too",
+                "Name the topics in the version that reprocesses",
+            )
     read = {topic for source in topology.sources() for topic in source.topics}
     found: dict[str, list[SinkNode]] = {}
     for node in topology.nodes.values():

@@ -14,9 +14,7 @@ from headwater.streams.topology.topology import SourceNode, Topology
 
 def with_topics_named(topology: Topology, application_id: str, names: Iterable[str]) -> Topology:
     """The same with topics of this moment in the place of patterns. `names`: of all topics of users."""
-    own = {f"{application_id}-{name}" for name in topology.internal_topics}
-    own |= {store.changelog_topic(application_id) or "" for store in topology.stores.values()}
-    others = sorted(set(names) - own)
+    others = _of_others(topology, application_id, names)
     taken = {topic: node.name for node in topology.sources() for topic in node.topics}
     named = copy.copy(topology)
     named.nodes = {
@@ -26,9 +24,26 @@ def with_topics_named(topology: Topology, application_id: str, names: Iterable[s
     return named
 
 
+def topics_of_patterns(topology: Topology, application_id: str, names: Iterable[str]) -> set[str]:
+    """All topics of this moment that match a pattern; there may be none."""
+    others = _of_others(topology, application_id, names)
+    patterns = [node.pattern for node in topology.sources() if node.pattern is not None]
+    return {topic for pattern in patterns for topic in _matching(pattern, others)}
+
+
+def _of_others(topology: Topology, application_id: str, names: Iterable[str]) -> list[str]:
+    own = {f"{application_id}-{name}" for name in topology.internal_topics}
+    own |= {store.changelog_topic(application_id) or "" for store in topology.stores.values()}
+    return sorted(set(names) - own)
+
+
+def _matching(pattern: str, names: Iterable[str]) -> list[str]:
+    return [name for name in names if re.fullmatch(pattern, name) is not None]
+
+
 def _named(node: SourceNode, names: list[str], taken: dict[str, str]) -> SourceNode:
     assert node.pattern is not None
-    found = [name for name in names if re.fullmatch(node.pattern, name) is not None]
+    found = _matching(node.pattern, names)
     if not found:
         raise UserError(
             f"No topic matches {node.pattern}",
