@@ -54,6 +54,8 @@ def validator(parsed: JsonSchema) -> Validate:
             raise DataError(f"the schema refers to something that is not there: {error}") from error
         except RecursionError as error:
             raise DataError("the value or its schema is too deep, or the schema refers to itself for ever") from error
+        except (ArithmeticError, ValueError) as error:  # half a surrogate pair, a number beyond all doubles
+            raise DataError(f"the value cannot be held against its JSON Schema: {error}") from error
 
     return validate
 

@@ -93,3 +93,18 @@ def test_a_schema_that_refers_to_itself_for_ever_is_told() -> None:
 def test_a_schema_that_cannot_be_used_in_bounded_time_is_told(schema: Any, why: str) -> None:
     with pytest.raises(UserError, match=why):
         allows(schema, "b")
+
+
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        ({"pattern": "^a"}, r'"\ud800"'),
+        ({"patternProperties": {"^a": {}}}, r'{"\ud800": 1}'),
+        ({"multipleOf": 0.1}, "1" + "0" * 400),
+        ({"multipleOf": 0.1}, "1e999"),
+        ({"multipleOf": 0.1}, "NaN"),
+    ],
+)
+def test_a_value_that_no_schema_can_be_held_against_is_an_error_of_the_record(schema: Any, text: str) -> None:
+    """As JSON it can be read: whoever has a place for bad records must see a bad record, and not stop."""
+    assert allows(schema, json.loads(text)) is False
