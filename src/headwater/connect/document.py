@@ -128,7 +128,7 @@ a standalone worker, as they do there. The door speaks plain HTTP on 127.0.0.1 u
   transforms made of them. It has a hidden name until it is whole and synced. A task that starts ends what a crash left half done, and goes on behind the
   highest offset that names have; the group's offsets follow. So files, at least the last ones of each partition, stay where they are.
   Setting the connector's offsets puts a mark into `<topic>/_offsets/` that says so from then on, and moves the files with later records to `<topic>/_replaced/` (in S3 by a copy), which readers
-  such as Spark pass over: each record is in one file again. An offset within a file is refused, and the answer names those around it. Deleting moves all of them, and the group says where to begin. A task that slept meanwhile writes nothing
+  such as Spark pass over: each record is in one file again. An offset within a file is refused, and the answer names those around it. Deleting moves all of them, of the topics that the connector reads, and the group says where to begin. A task that slept meanwhile writes nothing
   more, in S3 unless it slept between its last look and its write. Where files end (`flush.size`,
   `file.size.max`, `rotate.interval.ms` in the records' own time, another schema with Parquet and Avro, `open.files.max`) depends on the records alone:
   whoever writes them makes the same files, and what stops in the middle leaves no short ones. All open files of a partition end together. Records that

@@ -256,9 +256,24 @@ def test_records_are_in_one_file_each_after_offsets_were_set_back_and_on(tmp_pat
 def test_a_reset_forgets_all_partitions_whatever_the_group_knows(tmp_path: Path) -> None:
     written(FileStore(tmp_path, 1))
     written(FileStore(tmp_path, 1), OTHER)
-    assert TopicFilesConnector().reset_offsets({"path": str(tmp_path)}, [TopicPartition("u", 3)])
+    assert TopicFilesConnector().reset_offsets({"path": str(tmp_path), "topics": "t"}, [TopicPartition("u", 3)])
     assert FileStore(tmp_path, 1).recover([HERE, OTHER, TopicPartition("u", 3)]) == {}
     assert sink_begins_anew(tmp_path)
+
+
+@pytest.mark.parametrize("subscription", [{"topics": "u, t"}, {"topics.regex": "t|u.*"}])
+def test_a_reset_leaves_the_files_of_topics_that_the_connector_does_not_read(
+    tmp_path: Path, subscription: dict[str, str]
+) -> None:
+    """Two connectors with one path and topics of their own: the files of the other went aside, and its task failed."""
+    others = TopicPartition("tt", 0)
+    other = FileStore(tmp_path, 1)
+    written(FileStore(tmp_path, 1))
+    written(other, others)
+    assert TopicFilesConnector().reset_offsets({"path": str(tmp_path), **subscription}, [])
+    assert FileStore(tmp_path, 1).recover([HERE]) == {}
+    other.write(others, "json", [Written("k=a", 10, 12, b"e")])
+    assert FileStore(tmp_path, 1).recover([others]) == {others: 13}
 
 
 def sink_begins_anew(path: Path) -> bool:
@@ -271,7 +286,7 @@ def test_a_reset_of_objects_takes_half_written_cuts_along(monkeypatch: pytest.Mo
     objects = MemoryObjects()
     monkeypatch.setattr(module, "open_store", lambda config: ObjectStore(objects, "s3://b", 1))
     objects.there = {f"t/{INTENTS}/0+3+7+ff.json": b'["k=b/t+0+3+7.json"]'}
-    assert TopicFilesConnector().reset_offsets({"path": "s3://b", "format": "json"}, [])
+    assert TopicFilesConnector().reset_offsets({"path": "s3://b", "format": "json", "topics": "t"}, [])
     assert list(objects.there) == [f"t/{MARKS}/0+1+none.mark"]
 
 

@@ -5,7 +5,7 @@ its files are written as one (`store`). Where files end is where a new task goes
 the group's offsets follow, so that its lag shows what is not in a file yet.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from itertools import groupby
 from operator import itemgetter
@@ -28,6 +28,7 @@ from headwater.connect.connectors.topic_files.webhdfs import WebHdfs
 from headwater.connect.data.record import SinkRecord
 from headwater.connect.data.runs import ArrowColumn, SinkRun
 from headwater.connect.errors import ConnectError, DataError
+from headwater.connect.java_regex import compile_java
 
 # Properties of connectors that do the same under other names: refused, so that nobody thinks they count.
 _REFUSED: Final = {
@@ -217,6 +218,14 @@ def _partitioner(config: Mapping[str, Any]) -> Partitioner:
     return by_partition
 
 
+def _reads(props: Mapping[str, str]) -> Callable[[str], bool]:
+    if props.get("topics.regex"):
+        pattern = compile_java(props["topics.regex"])
+        return lambda topic: pattern.fullmatch(topic) is not None
+    topics = {each.strip() for each in props.get("topics", "").split(",")}
+    return lambda topic: topic in topics
+
+
 class TopicFilesConnector(SinkConnector):
     doc = (
         "The records of topics as files of Parquet, Avro or JSON lines, each record exactly once; "
@@ -257,9 +266,11 @@ class TopicFilesConnector(SinkConnector):
         return True
 
     def reset_offsets(self, props: Mapping[str, str], known: Sequence[TopicPartition]) -> bool:
-        """Also where the group never came to commit what files hold."""
-        store = self._store(props)
-        for place in sorted({*known, *store.partitions()}):
+        """Also where the group never came to commit what files hold. Files of topics that the connector does not read
+        are somebody else's.
+        """
+        store, reads = self._store(props), _reads(props)
+        for place in sorted({*known, *(each for each in store.partitions() if reads(each.topic))}):
             store.set_offset(place, None)
         return True
 
