@@ -15,7 +15,6 @@ are columns only where a query names them, and are left out of `*` then.
 from __future__ import annotations
 
 import importlib
-import itertools
 import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -44,6 +43,7 @@ TOPIC_COLUMNS: Final[tuple[tuple[str, types.Type], ...]] = (
     ("VALUE_BYTES", types.BYTES),
 )
 _BEFORE_A_SOURCE: Final = ("FROM", "JOIN", ",")
+_BEFORE_A_STAR: Final = ("SELECT", "DISTINCT", "ALL", ",")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +143,10 @@ def sources_in(text: str) -> dict[SourceName, bool]:
     be a column.
     """
     found: dict[SourceName, bool] = {}
-    for before, token in itertools.pairwise(tokenize(text)):
-        if _is_before_a_source(before) and token.is_name:
+    tokens = tokenize(text)
+    for two_before, before, token in zip([None, *tokens], tokens, tokens[1:], strict=False):
+        compares = before.text == "FROM" and two_before is not None and two_before.text == "DISTINCT"
+        if _is_before_a_source(before) and token.is_name and not compares:
             name = _name_of(token, text)
             found[name] = found.get(name, False) or before.text != ","
     return found
@@ -270,11 +272,14 @@ def in_duckdbs_words(
     functions: Sequence[OwnFunction] = (),
 ) -> str:
     """Names between backquotes have double quotes there, sources are `called` as `told_apart` says, also before the dot
-    of a column, own functions have their names there, and `*` has none of the `hidden` columns; all else is the same.
+    of a column, own functions have their names there, and `*` of a source that is `called` has none of the `hidden`
+    columns; all else is the same.
     """
     pieces, at = [], 0
     tokens = tokenize(text)
     own = {each.name: each.called for each in functions}
+    by_name = {name.sql: new for name, new in (called or {}).items()}
+    stars = _stars(tokens, text, called or {}, hidden) if hidden else {}
     for before, token, behind in zip([None, *tokens], tokens, [*tokens[1:], None], strict=False):
         put = None
         if token.is_name:
@@ -284,15 +289,51 @@ def in_duckdbs_words(
             if follows == "(":
                 new = own.get(token.text.upper(), name.text)
             elif follows == "." or (before is not None and _is_before_a_source(before)):
-                new = (called or {}).get(name, name.text)
+                new = (called or {}).get(name) or by_name.get(name.sql, name.text)
             if name.is_quoted or new != name.text:
                 put = '"' + new.replace('"', '""') + '"'
-        elif hidden and token.text == "*" and before is not None and before.text in ("SELECT", "DISTINCT", "ALL", ","):
-            put = f"COLUMNS(lambda name: name NOT IN ({', '.join(map(repr, hidden))}))"
+        else:
+            put = stars.get(token.start)
         if put is not None:
             pieces += [text[at : token.start], put]
             at = token.end
     return "".join([*pieces, text[at:]])
+
+
+def _stars(
+    tokens: Sequence[Token], text: str, called: Mapping[SourceName, str], hidden: Sequence[str]
+) -> dict[int, str]:
+    """What stands in the place of each `*` of a source, by where that is. What a sub-query gives is whole: it has such a
+    column where it names it. One that says itself what it leaves out stays.
+    """
+    alone = f"COLUMNS(lambda name: name NOT IN ({', '.join(map(repr, hidden))}))"
+    aliases = _aliases(tokens, text, called)
+    waiting: dict[int, list[int]] = {}  # by depth of brackets: those whose FROM is still to come
+    found, depth = {}, 0
+    for at in range(1, len(tokens) - 1):  # the last one is the end
+        before, token, behind = tokens[at - 1 : at + 2]
+        depth += {"(": 1, ")": -1}.get(token.text, 0) if token.kind is Kind.SYMBOL else 0
+        if token.text == "FROM" and token.kind is Kind.NAME and before.text != "DISTINCT":
+            places = waiting.pop(depth, [])
+            if behind.is_name and _name_of(behind, text) in called:
+                found.update(dict.fromkeys(places, alone))
+        elif token.text != "*" or token.kind is not Kind.SYMBOL or behind.text in ("EXCLUDE", "REPLACE", "RENAME"):
+            continue
+        elif before.text in _BEFORE_A_STAR:
+            waiting.setdefault(depth, []).append(token.start)
+        elif before.text == "." and tokens[at - 2].text in aliases and tokens[at - 3].text in _BEFORE_A_STAR:
+            found[token.start] = f"* EXCLUDE ({', '.join(hidden)})"
+    return found
+
+
+def _aliases(tokens: Sequence[Token], text: str, called: Mapping[SourceName, str]) -> set[str]:
+    """How sources may be called before a dot: by their names, and by what follows these."""
+    found = set()
+    for at in range(1, len(tokens) - 1):
+        if _is_before_a_source(tokens[at - 1]) and tokens[at].is_name and _name_of(tokens[at], text) in called:
+            alias = tokens[at + 2 if tokens[at + 1].text == "AS" else at + 1]
+            found |= {tokens[at].text, alias.text} if alias.is_name else {tokens[at].text}
+    return found
 
 
 def relation_of(source: SourceInfo, rows: Sequence[Sequence[Any]], pseudo: Sequence[str] = ()) -> Relation:

@@ -176,6 +176,7 @@ def test_which_names_are_sources() -> None:
         SourceName("more", False): True,
     }
     assert [each.sql for each in analytics.sources_in(text)] == ["B", "ORDERS", "people", "MORE"]
+    assert list(analytics.sources_in("SELECT a IS DISTINCT FROM b FROM s;")) == [SourceName("s", False)]
 
 
 def test_sources_whose_names_differ_in_case_are_told_apart() -> None:
@@ -188,6 +189,12 @@ def test_sources_whose_names_differ_in_case_are_told_apart() -> None:
     assert called[SourceName("ORDERS", True)].lower() == own.lower(), "the same stream as the first"
     rows = {own: _ORDERS, other: analytics.Relation((("ID", types.INTEGER),), [[3], [4]])}
     assert list(analytics.answer(analytics.in_duckdbs_words(text, called), rows)[1]) == [[3, 3]]
+    text = "SELECT ORDERS.id, `orders`.id + 10 FROM `orders`, orders WHERE Orders.id = `orders`.id;"
+    called = analytics.told_apart([SourceName("orders", True), SourceName("orders", False)])
+    rows = {called[SourceName("orders", False)]: _ORDERS, "orders": analytics.Relation((("ID", types.INTEGER),), [[3]])}
+    words = analytics.in_duckdbs_words(text, called)
+    assert '"orders_2".id, "orders".id + 10 FROM "orders", "orders_2" WHERE "orders_2".id' in words
+    assert list(analytics.answer(words, rows)[1]) == [[3, 13]], "also where it is written in other letters elsewhere"
     plain = analytics.told_apart(analytics.sources_in("SELECT * FROM Orders, `people`"))
     assert list(plain.values()) == ["Orders", "people"]
 
@@ -202,10 +209,18 @@ def test_pseudo_columns_are_there_where_they_are_named_and_not_in_a_star() -> No
         ("SELECT * FROM t ORDER BY ROWTIME;", ["K", "V"], ["a", 7]),
         ("SELECT *, ROWTIME AS at FROM t ORDER BY rowoffset;", ["K", "V", "AT"], ["a", 7, 1700]),
         ("SELECT COUNT(*) AS n, v * 2 AS w FROM t GROUP BY v, ROWTIME;", ["N", "W"], [1, 14]),
+        ("SELECT x.*, y.ROWTIME AS at FROM t x JOIN t AS y USING (k);", ["K", "V", "AT"], ["a", 7, 1700]),
+        ("SELECT DISTINCT t.* FROM t WHERE t.ROWTIME > 1;", ["K", "V"], ["a", 7]),
+        ("SELECT * FROM (SELECT k, ROWTIME FROM t) x;", ["K", "ROWTIME"], ["a", 1700]),
+        ("SELECT x.* FROM (SELECT *, ROWTIME FROM t) x;", ["K", "V", "ROWTIME"], ["a", 7, 1700]),
+        ("WITH x AS (SELECT v, ROWTIME FROM t) SELECT * FROM x;", ["V", "ROWTIME"], [7, 1700]),
+        ("SELECT *, v IS DISTINCT FROM 8 AS d FROM t ORDER BY ROWTIME;", ["K", "V", "D"], ["a", 7, True]),
+        ("SELECT * EXCLUDE (v, ROWTIME) FROM t;", ["K"], ["a"]),
     ):
         pseudo = analytics.pseudo_in(text)
         relation = analytics.relation_of(table, [row], pseudo)
-        columns, rows = analytics.answer(analytics.in_duckdbs_words(text, {}, pseudo), {"t": relation})
+        words = analytics.in_duckdbs_words(text, {SourceName("t", False): "t"}, pseudo)
+        columns, rows = analytics.answer(words, {"t": relation})
         assert ([each.name for each in columns], list(rows)) == (names, [expected])
 
 
