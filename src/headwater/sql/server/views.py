@@ -240,12 +240,20 @@ class Views:
         """Opens the views of tables whose first query would wait for long. All of these have no more than `rows_max`
         rows together: beyond that the largest are given up. To be called again and again.
         """
+        try:
+            await self._open_large(tables)
+        finally:  # also where brokers do not tell of one of them: the others grow
+            await self._bound(tables, rows_max)
+
+    async def _open_large(self, tables: Sequence[SourceInfo]) -> None:
         waiting = [each for each in tables if each.name not in self._views and not self._is_given_up(each)]
         for source, records in (await self._records(waiting)).items():
-            if records > _SOON_READ:
+            if records > _SOON_READ and source.name not in self._views:  # somebody may have asked meanwhile
                 self._ahead.add(source.name)
                 async with self._lock:
                     await self._view(source, _NEVER)
+
+    async def _bound(self, tables: Sequence[SourceInfo], rows_max: int) -> None:
         known = {each.name for each in tables if each.name in self._views and not self._is_given_up(each)}
         sizes = {name: self._views[name][0].size for name in known}
         self._ahead = {name for name, size in sizes.items() if size > _SOON_READ or self._views[name][1] == _NEVER}
@@ -305,16 +313,16 @@ class Views:
             except BaseException:
                 await view.close()
                 raise
-            known = (view, now)
-        self._views[source.name] = (known[0], now if asked_at is None else asked_at)
+            known = (view, _NEVER)
+        self._views[source.name] = (known[0], now if asked_at is None else max(asked_at, known[1]))
         return known[0]
 
     async def keep(self, sources: Mapping[str, SourceInfo]) -> None:
         """Closes the views of tables that are no more, or are others of the same name."""
+        self._given_up = {name: each for name, each in self._given_up.items() if sources.get(name) is each}
         async with self._lock:
             for name, (view, _) in list(self._views.items()):
                 if sources.get(name) is not view.source:
-                    self._given_up.pop(name, None)
                     del self._views[name]
                     await view.close()
 

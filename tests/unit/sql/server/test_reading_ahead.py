@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicPartition
 from headwater.sql.plan.catalog import SourceInfo
 from headwater.sql.plan.session import Session
@@ -36,6 +37,7 @@ class Topics:
         self.values = values
         self.read: list[str] = []  # whose records were asked for
         self.open: list[str] = []
+        self.silent: set[str] = set()  # whose leaders are away
 
     def consumer(self, _settings: Any) -> "FakeConsumer":
         return FakeConsumer(self)
@@ -53,6 +55,8 @@ class FakeConsumer:
         return dict.fromkeys(places, 0)
 
     async def end_offsets(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        if self._topics.silent & {each.topic for each in places}:
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE)
         return {each: len(self._topics.values[each.topic]) for each in places}
 
     def assign(self, places: Sequence[TopicPartition]) -> None:
@@ -137,6 +141,67 @@ def test_what_is_too_large_is_given_up_until_somebody_asks(monkeypatch: pytest.M
         await opened.read_ahead(tables, 4_000)
         assert topics.open == ["large", "larger"]
         await opened.keep({"LARGE": large, "LARGER": larger, "ENDLESS": endless})
+        await opened.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
+def test_rows_are_bounded_while_the_leader_of_another_table_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody looked at what was open: the look at what waits had failed before."""
+    topics = Topics(larger=_rows(3_000), large=_rows(2_000), away=_rows(2_000))
+    tables = _tables("larger", "large", "away")
+
+    async def scenario() -> None:
+        opened = _views(monkeypatch, topics)
+        await opened.read_ahead(tables[:2], 4_000)
+        await _read(topics)
+        topics.silent.add("away")
+        with pytest.raises(KafkaError):
+            await opened.read_ahead(tables, 4_000)
+        assert topics.open == ["large"]
+        await opened.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
+def test_a_table_that_is_asked_for_while_it_is_about_to_be_read_ahead_stays_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It counted as one that nobody had asked for, and was closed under the query."""
+    topics = Topics(large=_rows(2_000))
+    (large,) = _tables("large")
+
+    async def scenario() -> None:
+        opened = _views(monkeypatch, topics)
+        look = opened._records
+
+        async def asked_meanwhile(tables: Sequence[SourceInfo]) -> dict[SourceInfo, int]:
+            found = await look(tables)
+            await opened.rows(large)
+            return found
+
+        monkeypatch.setattr(opened, "_records", asked_meanwhile)
+        await opened.read_ahead([large], 1_500)
+        assert topics.open == ["large"]
+        await opened.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
+def test_tables_that_were_given_up_and_dropped_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    topics = Topics(large=_rows(2_000))
+    (large,) = _tables("large")
+
+    async def scenario() -> None:
+        opened = _views(monkeypatch, topics)
+        for _ in range(2):
+            await opened.read_ahead([large], 1_500)
+            await _read(topics)
+        assert opened._given_up == {"LARGE": large}
+        await opened.keep({"LARGE": large})
+        assert opened._given_up == {"LARGE": large}
+        await opened.keep({})
+        assert opened._given_up == {}
         await opened.close()
 
     asyncio.run(asyncio.wait_for(scenario(), 60))
