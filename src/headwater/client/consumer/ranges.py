@@ -8,7 +8,7 @@ A reader belongs to one thread of one process. It has its own connections, so th
 by side; between ranges they are kept.
 """
 
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -125,7 +125,7 @@ class RangeReader:
         max_bytes: int = 16 * 1024 * 1024,
         lost: str = "raise",
         given_up: Callable[[], bool] | None = None,
-    ) -> Iterator[Columns]:
+    ) -> Generator[Columns]:
         """The same by column, for those who do not need Arrow, which takes a while to be imported."""
 
         def taker() -> tuple[Callable[[], int], Callable[[], Any]]:

@@ -23,7 +23,7 @@ from headwater.streams.engine.task import Task
 from headwater.streams.engine.task_output import TaskOutput
 from headwater.streams.engine.task_settings import TaskSettings
 from headwater.streams.query.readable import NotReady
-from headwater.streams.slot.changelog_rows import changelog_rows
+from headwater.streams.slot.changelog_rows import changelog_runs
 from headwater.streams.slot.changelogs import RestoreProgress, ask_bounds, changelogs_of, offsets_of, read_from
 from headwater.streams.slot.offset_metadata import decode_metadata
 from headwater.streams.stores.build import build_store
@@ -153,10 +153,8 @@ class OpenTask:
             unsaved, through = 0, progress.offsets - begins[changelog]
             partition = TopicPartition(changelog.topic, changelog.partition)
             given_up = self._clients.stopping.is_set
-            for columns in self._clients.reader.columns(
-                partition, begins[changelog], end, max_records=_SAVE_EVERY, lost="skip", given_up=given_up
-            ):
-                rows = changelog_rows(columns)
+            reader = self._clients.reader
+            for rows in changelog_runs(reader, partition, begins[changelog], end, _SAVE_EVERY, given_up):
                 store.restore_run(rows.keys, rows.values, rows.timestamps)
                 unsaved += len(rows.keys)
                 progress.records += len(rows.keys)

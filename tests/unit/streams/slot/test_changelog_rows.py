@@ -2,13 +2,16 @@
 
 import random
 from array import array
-from typing import Any
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from headwater.base.ids import TopicPartition
 from headwater.records.columns import Columns
 from headwater.streams.serdes.native_cells import Cells
-from headwater.streams.slot.changelog_rows import changelog_rows
+from headwater.streams.slot.changelog_rows import changelog_rows, changelog_runs
 from headwater.streams.stores.build import build_store
 from headwater.streams.stores.formats import session_key, window_key
 from headwater.streams.stores.memory import MemoryState
@@ -26,10 +29,10 @@ def column(cells: Cells) -> tuple[int, bytes | None, bytes, bytes]:
     return nulls, bytes(bits) if nulls else None, ends.tobytes(), b"".join(cell or b"" for cell in cells)
 
 
-def columns_of(rows: list[tuple[bytes, bytes | None, int]]) -> Columns:
+def columns_of(rows: list[tuple[bytes, bytes | None, int]], begin: int = 40) -> Columns:
     keys, values, times = map(list, zip(*rows, strict=True))
-    numbers = array("q", range(40, 40 + 2 * len(rows), 2)).tobytes()  # some offsets hold none
-    stamps = array("q", [each * 1000 for each in times]).tobytes()
+    numbers = array("q", range(begin, begin + 2 * len(rows), 2)).tobytes()  # some offsets hold none
+    stamps = array("q", [max(min(each * 1000, (1 << 63) - 1), -(1 << 63)) for each in times]).tobytes()
     nobody: tuple[Any, ...] = (b"", b"", b"", numbers, stamps, b"", None)
     return Columns(len(rows), *column(keys), *column(values), *nobody)
 
@@ -44,8 +47,42 @@ def _either(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 def test_rows_are_listed_with_times_in_milliseconds_and_where_to_go_on() -> None:
     rows = [(b"a", b"1", 5), (b"", None, -1), (b"b" * 300, b"", 7), (b"c", None, 0), *[(b"d", b"x", 9)] * 7]
     found = changelog_rows(columns_of(rows))
+    assert found is not None
     assert list(zip(found.keys, found.values, found.timestamps, strict=True)) == rows
     assert found.next_offset == 40 + 2 * len(rows) - 1
+
+
+class Reader:
+    """Of a changelog whose every second offset holds a record, in runs of three."""
+
+    def __init__(self, rows: list[tuple[bytes, bytes | None, int]]) -> None:
+        self._rows = rows
+        self.is_reading = False
+
+    def columns(self, _partition: Any, begin: int, *_: Any, **__: Any) -> Iterator[Columns]:
+        assert begin == 40
+        self.is_reading = True
+        try:
+            for at in range(0, len(self._rows), 3):
+                yield columns_of(self._rows[at : at + 3], 40 + 2 * at)
+        finally:
+            self.is_reading = False
+
+    def records(self, _partition: Any, begin: int, *_: Any, **__: Any) -> Iterator[Any]:
+        assert not self.is_reading, "it reads one range at a time"
+        for at, (key, value, timestamp) in enumerate(self._rows):
+            if 40 + 2 * at >= begin:
+                yield SimpleNamespace(key=key, value=value, timestamp_ms=timestamp, offset=40 + 2 * at)
+
+
+@pytest.mark.parametrize("odd", [1_700_000_000_000_000_000, -(1 << 62)])
+def test_times_that_microseconds_do_not_hold_are_restored_as_they_were(odd: int) -> None:
+    """They were cut off, so what was restored was not what had been lost."""
+    rows = [(b"%d" % each, b"v", odd if each == 4 else each) for each in range(9)]
+    runs = list(changelog_runs(cast(Any, Reader(rows)), TopicPartition("c", 0), 40, 58, 3, lambda: False))
+    assert [row for run in runs for row in zip(run.keys, run.values, run.timestamps, strict=True)] == rows
+    assert [len(run.keys) for run in runs] == [3, 1, 1, 1, 1, 1, 1]
+    assert runs[-1].next_offset == 57
 
 
 KINDS = {

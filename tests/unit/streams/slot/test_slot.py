@@ -143,7 +143,7 @@ def test_a_replay_that_is_given_up_notes_no_position_that_it_has_not_reached(tmp
         def columns(self, *_: Any, given_up: Any, **__: Any) -> Any:
             stopping.set()
             assert given_up()
-            return iter(())
+            yield from ()
 
     app = App("app", key="text", value="text")
     app.stream("in").group_by_key().count(store="counts").to_stream().to("out")
