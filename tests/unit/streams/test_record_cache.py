@@ -383,6 +383,19 @@ def test_records_that_are_kept_for_dead_letters_take_room_until_their_change_is_
     assert room.used_bytes == 0
 
 
+def test_a_row_that_is_read_while_it_is_told_takes_its_whole_room() -> None:
+    """The record of its change was taken off what it counted, though that was not in it: a cache had room for ever."""
+    record = InputRecord("topic", 0, 0, 0, b"key", bytes(1000))
+    room = CacheBytes(EACH)
+
+    def tell(key: bytes, change: CachedChange) -> None:
+        cache.read(key, change.value)
+
+    cache = StoreCache(room, lambda: CONTEXT._replace(record=record), tell)
+    cache.put(b"a", b"1", None)  # it does not fit, and is told when it has gone
+    assert room.used_bytes == 25 + 20 + 2  # as of any row that was read
+
+
 def test_what_was_only_read_takes_room_and_goes_untold() -> None:
     cache, told, _ = cache_of(2, 2)
     cache.read(b"a", b"1")

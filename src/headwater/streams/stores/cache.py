@@ -249,13 +249,10 @@ class StoreCache:
             assert self.run_teller is not None, "a run without one who tells it"
             change = CachedChange(change, None, self.run_teller.context)
             self._leave_run(1, len(key))
+        self._let_go(key, change)  # before: whoever is told may read the row, which then counts without the record
         self._tell(key, change)
-        if key in self._changes:
-            return
-        if change.value is None:
+        if change.value is None and key not in self._changes:
             self._room.used_bytes -= self._recent.pop(key, 0)
-        else:
-            self._let_go(key, change)
 
     def _let_go(self, key: bytes, told: CachedChange) -> None:
         """Its row stays among those that were used lately; the record that it came from does not."""
