@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from headwater.sql.language.errors import SqlError
 from headwater.sql.language.reading import Reader
 from headwater.sql.language.tokens import tokenize
 from headwater.sql.language.types import Type
@@ -64,7 +65,7 @@ class Shape:
             takes = tuple(_read(each) for each in found["takes"])
             flags = bool(found["undoes"]), bool(found["merges"])
             return cls(Kind(found["kind"]), takes, _read(found["gives"]), str(found["doc"]), *flags)
-        except (KeyError, TypeError, ValueError) as problem:
+        except (KeyError, TypeError, ValueError, RecursionError, SqlError) as problem:
             raise ValueError(f"it is no shape of a function: {problem}") from None
 
 

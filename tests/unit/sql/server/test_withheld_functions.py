@@ -94,7 +94,9 @@ def test_what_is_terminated_and_dropped_is_withheld_no_more() -> None:
 def test_a_module_that_is_not_installed_here_is_withheld_too() -> None:
     shape = python_functions.shape_of("F", "def f(a: int) -> int: return a", None, EVERYTHING).encode()
     create = "CREATE FUNCTION f USING 'no_such_package.anywhere:f';"
-    for declares in (shape, None, "{}"):
+    later = shape.replace("INTEGER", "INTERVAL").replace("BIGINT", "INTERVAL")  # a type that is not known here
+    assert later != shape
+    for declares in (shape, None, "{}", later, "[" * 100_000):  # the last ones ended the reading of the log
         engine = Engine("default_", "nowhere:1", functions_allowed=EVERYTHING)
         engine.apply(0, Command(create, declares=declares).encode())
         assert "No module named 'no_such_package'" in str(engine.withheld["F"])
