@@ -65,6 +65,7 @@ def test_a_reset_asks_the_connector_of_a_group_that_is_not_known_too(
         ({("t", 0): 5}, None),
         ({("t", 0): 5, ("t", 1): 5}, "t-1: UNKNOWN_TOPIC_OR_PARTITION"),
         ({("u", 0): 5}, "u-0: UNKNOWN_TOPIC_OR_PARTITION"),
+        ({("secret", 0): 5}, "secret-0: TOPIC_AUTHORIZATION_FAILED"),
         ({("t", 0): -1}, "negative"),
         ({("u", 0): None}, None),  # of a topic that is gone
     ],
@@ -83,9 +84,9 @@ def test_offsets_that_nobody_can_set_change_no_target(
     class Topics(Admin):
         def describe_topics(self, names: Sequence[str]) -> dict[str, Any]:
             known = Topic("t", b"", False, [Partition("t", 0, 0, 0, [0], [0], [])])
-            return {
-                name: known if name == "t" else KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "") for name in names
-            }
+            unknown = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+            there = {"t": known, "secret": KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)}
+            return {name: there.get(name, unknown) for name in names}
 
         def alter_group_offsets(self, group: str, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, None]:
             return dict.fromkeys(wanted)

@@ -2,7 +2,7 @@
 group.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headwater.base.errors import ErrorCode, KafkaError
@@ -109,10 +109,8 @@ class OffsetCalls:
         with self._worker.admin(found.config) as admin:
             group = self._group(found)
             wanted = {each: at for each, at in offsets.items() if at is not None}
-            for each in _missing(admin, wanted):  # before a connector changes its target
-                raise ConnectError(
-                    f"Failed to alter consumer group offsets for connector {found.name}: {each}: UNKNOWN_TOPIC_OR_PARTITION"
-                )
+            for each, why in _missing(admin, wanted):  # before a connector changes its target
+                raise ConnectError(f"Failed to alter consumer group offsets for connector {found.name}: {each}: {why}")
             checked = self._ask_sink(found, offsets)
             gone = [each for each, at in offsets.items() if at is None]
             outcomes = dict(admin.alter_group_offsets(group, wanted)) if wanted else {}
@@ -136,15 +134,15 @@ def _committed(admin: Admin, group: str) -> "Mapping[TopicPartition, Committed]"
         raise
 
 
-def _missing(admin: Admin, partitions: Collection[TopicPartition]) -> list[TopicPartition]:
+def _missing(admin: Admin, partitions: Collection[TopicPartition]) -> Iterator[tuple[TopicPartition, KafkaError]]:
+    """Those that are not there, or that nobody tells us of, and why."""
     topics = admin.describe_topics(sorted({each.topic for each in partitions}))
-    there = {
-        TopicPartition(name, partition.partition)
-        for name, topic in topics.items()
-        if not isinstance(topic, KafkaError)
-        for partition in topic.partitions
-    }
-    return sorted(set(partitions) - there)
+    for each in sorted(partitions):
+        topic = topics[each.topic]
+        if isinstance(topic, KafkaError):
+            yield each, topic
+        elif all(partition.partition != each.partition for partition in topic.partitions):
+            yield each, KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def _pairs(body: Any) -> list[SourcePair]:

@@ -216,6 +216,8 @@ class Packing:
                 return False
             pipeline.key.to_connect_run(topics[0], batch.column("key").to_pylist())
             schema, columns = column.schema, column.arrow.flatten()
+            if not columns:  # a struct without fields: how many there are, no column says
+                return False
             if pipeline.steps:
                 changed = pipeline.transform_columns(_value_columns(schema, columns, topics[0], batch))
                 if changed is None:

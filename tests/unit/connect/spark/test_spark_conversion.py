@@ -5,6 +5,7 @@ checks of configs.
 import json
 from datetime import UTC, datetime
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -26,9 +27,10 @@ from headwater.connect.connector_config.validation import validate
 from headwater.connect.connectors.spark.columns import connect_schema, value_of
 from headwater.connect.connectors.spark.source import Handover
 from headwater.connect.data import schema as s
+from headwater.connect.data.runs import ArrowColumn
 from headwater.connect.errors import ConnectError, DataError, Interrupted
 from headwater.connect.plugins import Catalog, Kind
-from headwater.connect.runtime.spark_conversion import JSON_COLUMN, Conversion, convert, rows_of
+from headwater.connect.runtime.spark_conversion import JSON_COLUMN, Conversion, Packing, convert, rows_of
 from headwater.connect.runtime.spark_errors import told
 from headwater.connect.runtime.spark_sink import QueryPlan, source_options
 from headwater.connect.runtime.task import TaskId
@@ -208,3 +210,24 @@ def test_rows_of_a_schema_that_nobody_has_seen_are_an_error_and_never_dropped() 
         list(rows_of(wanted, {b"x"}, {b"y"})(iter(chunks)))
     with pytest.raises(DataError, match="no place for the columns a"):
         list(rows_of(pa.schema([("b", pa.int32())]), {columns})(iter(chunks)))
+
+
+def test_structs_without_fields_go_one_by_one() -> None:
+    """No column says how many there are: an index into none of them ended the batch."""
+    count = 20
+    batch = pa.record_batch(
+        {
+            "topic": ["t"] * count,
+            "key": [b"k"] * count,
+            "value": [b"v"] * count,
+            "headers": pa.nulls(count, pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+        }
+    )
+    empty = ArrowColumn(s.struct([]), pa.array([{}] * count, pa.struct([])), list)
+    pipeline: Any = SimpleNamespace(
+        is_pure=True,
+        steps=[],
+        key=SimpleNamespace(to_connect_run=lambda _topic, _data: None),
+        value=SimpleNamespace(to_connect_columns=lambda _topic, _data: empty),
+    )
+    assert Packing(nulls_fail=True).add_columns(batch, pipeline) is False
