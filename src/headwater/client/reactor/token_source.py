@@ -2,10 +2,12 @@
 
 A thread asks the endpoint, since a kernel must not wait; all logins that need a token at the same time wait for the same
 answer. An endpoint in trouble is asked again while `patience_s` lasts, after pauses that double. A renewal that fails
-leaves the old token in use until it ends. State: the token, the question under way and the next pause, all owned by the
-kernel; the thread only posts what it got. Redirects are not followed: the secret is for one address.
+leaves the old token in use until it ends, and so does one that takes longer than a login can wait. State: the token,
+the question under way and the next pause, all owned by the kernel; the thread only posts what it got. Redirects are not
+followed: the secret is for one address.
 """
 
+import contextlib
 import http.client
 import logging
 import random
@@ -20,7 +22,7 @@ from urllib.parse import urlsplit
 from headwater.base.redaction import without_login
 from headwater.base.security.login_errors import LoginFailed
 from headwater.client.backoff import Backoff
-from headwater.client.reactor.kernel import Future, Kernel
+from headwater.client.reactor.kernel import Future, Kernel, TimedOut
 from headwater.client.token_requests import (
     ANSWER_BYTES_MAX,
     Renewal,
@@ -34,6 +36,9 @@ logger = logging.getLogger("headwater.client")
 
 Fetch = Callable[[], Token]
 """Blocks. Raises LoginFailed or TokenNotFetched."""
+
+
+_RENEWAL_S: Final = 2.0  # a login waits no longer for a new token where the old one still holds
 
 
 class Post(Protocol):
@@ -81,15 +86,24 @@ class TokenSource:
         """Returns when there is a token to log in with. Raises LoginFailed, or TokenNotFetched."""
         if self._token is not None and kernel.clock() < self._renew_at:
             return
-        if self._under_way is None:
-            self._under_way = Future()
+        waiting = self._under_way
+        if waiting is None:
+            waiting = self._under_way = Future()
             self._give_up_at = kernel.clock() + self._patience_s
             pause = self._not_before - kernel.clock()
             if pause > 0:
                 kernel.after(pause, lambda: self._ask(kernel, post))
             else:
                 self._ask(kernel, post)
-        await self._under_way
+        if self._is_usable(kernel):
+            with contextlib.suppress(TimedOut):
+                await kernel.within(_RENEWAL_S, waiting)
+            if self._is_usable(kernel):
+                return
+        await waiting
+
+    def _is_usable(self, kernel: Kernel) -> bool:
+        return self._token is not None and kernel.clock() < self._ends_at
 
     def _ask(self, kernel: Kernel, post: Post) -> None:
         def work() -> None:
@@ -100,7 +114,10 @@ class TokenSource:
                 got = problem
             post(lambda: self._got(kernel, post, got))
 
-        self._start(work)
+        try:
+            self._start(work)
+        except RuntimeError as problem:  # no thread is to be had: those who wait must hear of it
+            self._got(kernel, post, problem)
 
     def _got(self, kernel: Kernel, post: Post, got: Token | Exception) -> None:
         now = kernel.clock()
@@ -116,7 +133,7 @@ class TokenSource:
         pause = self._backoff.delay_ms(self._failures, self._chance()) / 1000
         self._failures += 1
         self._not_before = now + pause
-        is_usable = self._token is not None and now < self._ends_at
+        is_usable = self._is_usable(kernel)
         if isinstance(got, TokenNotFetched) and not is_usable and self._not_before < self._give_up_at:
             kernel.after(pause, lambda: self._ask(kernel, post))
             return

@@ -129,6 +129,46 @@ def test_whatever_goes_wrong_those_who_wait_hear_of_it() -> None:
         renew(world, endpoint.source())
 
 
+def test_a_renewal_that_hangs_keeps_no_login_waiting_while_the_old_token_holds() -> None:
+    """An endpoint behind a firewall that drops packets: logins failed for want of time, though there was a token."""
+    world, endpoint = FakeWorld(), Endpoint(Token("first", 3600), Token("second", 3600))
+    source = endpoint.source(start=endpoint.work.append)
+    first = world.kernel.spawn(source.renew(world.kernel, world.post))
+    world.kernel.run_ready()
+    endpoint.work.pop()()
+    world.pass_time(3000)
+    assert first.done
+    for _ in range(2):
+        began = world.now
+        assert renew(world, source) == "first"
+        assert world.now - began < 5
+    assert len(endpoint.work) == 1  # one question, however many logins
+    world.pass_time(700)  # it has ended
+    late = world.kernel.spawn(source.renew(world.kernel, world.post))
+    world.pass_time(10)
+    assert not late.done
+    endpoint.work.pop()()
+    world.pass_time(0.1)
+    assert (late.result(), source()) == (None, "second")
+
+
+def test_a_thread_that_cannot_be_started_is_told_and_the_next_login_tries_again() -> None:
+    world, endpoint = FakeWorld(), Endpoint(Token("first", 3600))
+    starts = 0
+
+    def start(work: Callable[[], None]) -> None:
+        nonlocal starts
+        starts += 1
+        if starts == 1:
+            raise RuntimeError("can't start new thread")
+        work()
+
+    source = endpoint.source(start=start)
+    with pytest.raises(TokenNotFetched):
+        renew(world, source)
+    assert renew(world, source) == "first"
+
+
 def bearer_broker(world: FakeWorld, shown: list[bytes], lifetime_ms: int = 0) -> FakeBroker:
     broker = world.broker(0)
     broker.on(SaslHandshakeRequest, lambda _: SaslHandshakeResponse(mechanisms=["OAUTHBEARER"]))
