@@ -98,3 +98,14 @@ def test_the_offset_holds_plain_values_alone(server: Tables) -> None:
     for record in given(server.task("initial"), len(ALL)):
         assert record.source_offset is not None
         assert all(value is None or isinstance(value, str | int | bool) for value in record.source_offset.values())
+
+
+def test_the_rows_of_a_table_share_the_text_that_names_the_tables_before(
+    server: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With thousands of tables, a text of its own for each row would be most of what a snapshot costs."""
+    monkeypatch.setitem(ROWS, "c", 5)
+    offsets = [each.source_offset or {} for each in given(server.task("initial"), 9)]
+    texts = [each.get("headwater_tables_read") for each in offsets]
+    assert texts == [None] * 2 + ['["public.a"]'] * 5 + ['["public.a", "public.c"]', None]
+    assert len({id(text) for text in texts[3:7]}) == 1

@@ -40,6 +40,7 @@ def snapshot_records(
     the tables that a snapshot before this one has given, whose models are not among these.
     """
     read = list(read_before)
+    read_text = _as_text(read)  # made once for each table, not for each row
     moment = snapshot.moment()
     previous: tuple[TableModel, _Read, bool, bool] | None = None  # one record late: the last one is marked
     anything = False
@@ -57,11 +58,12 @@ def snapshot_records(
                 is_last = previous[0] is not model
                 if is_last:
                     read.append(previous[0].table.full_name)
-                yield _record(*previous, is_last, False, moment, envelopes, stream_lsn, now_ns(), read)
+                    read_text = _as_text(read)
+                yield _record(*previous, is_last, False, moment, envelopes, stream_lsn, now_ns(), read_text)
             previous = (model, values, not anything, first_of_table)
             anything, first_of_table = True, False
     if previous is not None:
-        yield _record(*previous, True, True, moment, envelopes, stream_lsn, now_ns(), ())
+        yield _record(*previous, True, True, moment, envelopes, stream_lsn, now_ns(), None)
 
 
 def _record(
@@ -75,7 +77,7 @@ def _record(
     envelopes: Envelopes,
     stream_lsn: int,
     now_ns: int,
-    tables_read: Collection[str],
+    tables_read: str | None,
 ) -> SourceRecord:
     mark = marker(first, first_of_table, last_of_table, last)
     source = Source(moment.lsn, moment.now_us, moment.xid, snapshot=mark)
@@ -94,16 +96,20 @@ def marker(first: bool, first_of_table: bool, last_of_table: bool, last: bool) -
 
 
 def snapshot_offset(
-    moment: "Moment", stream_lsn: int, tables_read: Collection[str] = (), *, finished: bool
+    moment: "Moment", stream_lsn: int, tables_read: str | None = None, *, finished: bool
 ) -> dict[str, Any]:
     """Finished: the stream's position, which every transaction that the slot still gives is behind: one whose commit
     record stands at `stream_lsn` itself too, with changes that stand before it.
     """
     offset: dict[str, Any] = {"lsn": stream_lsn, "txId": moment.xid, "ts_usec": moment.now_us}
     if not finished:
-        read = {_TABLES_READ: json.dumps(list(tables_read))} if tables_read else {}
+        read = {_TABLES_READ: tables_read} if tables_read is not None else {}
         return {**offset, "snapshot": "INITIAL", "snapshot_completed": False, **read}
     return {**offset, "lsn_unit": stream_lsn - 1, "lsn_nth": 0}
+
+
+def _as_text(tables: Collection[str]) -> str | None:
+    return json.dumps(list(tables)) if tables else None
 
 
 def tables_read(stored: Mapping[str, Any] | None, slot_lsn: int | None) -> list[str]:
