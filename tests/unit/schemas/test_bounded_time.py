@@ -148,6 +148,16 @@ def test_many_ranges_of_extensions_with_many_options() -> None:
         parse(SchemaType.PROTOBUF, f'syntax = "proto2"; message M {{ extensions {numbers} [{options}]; }}')
 
 
+def test_the_options_of_ranges_are_counted_over_all_statements() -> None:
+    """Each statement by itself was within the limit: a schema of a megabyte took ten gigabytes."""
+    options = ",".join(["verification=UNVERIFIED"] * 100)
+    statements = "".join(
+        f"extensions {','.join(map(str, range(at, at + 100)))} [{options}];" for at in range(1, 5_000, 100)
+    )
+    with pytest.raises(SchemaError, match="too many ranges with too many options"):
+        parse(SchemaType.PROTOBUF, f'syntax = "proto2"; message M {{ {statements} }}')
+
+
 LONG_NAME = "n" * 400_000
 
 
