@@ -7,7 +7,7 @@ or within this machine only.
 
 import http.client
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
@@ -87,10 +87,22 @@ def _login_of(security: Mapping[str, str]) -> str:
     credentials = read_admin_settings(security, {}).session.credentials
     if credentials is None:
         return ""
-    if credentials.mechanism == "OAUTHBEARER":
-        assert credentials.token is not None
-        return f"Bearer {credentials.token()}"
+    if credentials.token is not None:
+        return f"Bearer {_token(credentials.token)}"
     return basic_header(f"{credentials.user}:{credentials.password}")
+
+
+def _token(source: Callable[[], str]) -> str:
+    """Read from its file, or asked for at its endpoint: each command is a client of its own."""
+    from headwater.base.security.login_errors import LoginFailed
+    from headwater.client.reactor.token_source import TokenSource
+    from headwater.client.token_requests import TokenNotFetched
+
+    try:
+        return source.fetch() if isinstance(source, TokenSource) else source()
+    except (LoginFailed, TokenNotFetched) as problem:
+        hint = "See sasl.oauthbearer.token.endpoint.url in the settings"
+        raise UserError("There is no token to log in with", str(problem), hint) from None
 
 
 def _context(security: Mapping[str, str]) -> ssl.SSLContext:

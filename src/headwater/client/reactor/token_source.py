@@ -82,6 +82,12 @@ class TokenSource:
             raise LoginFailed("there is no token yet")
         return self._token.text
 
+    def fetch(self) -> str:
+        """One question, and a token that nobody keeps: for who has no kernel and may wait. Raises LoginFailed, or
+        TokenNotFetched.
+        """
+        return self._fetch().text
+
     async def renew(self, kernel: Kernel, post: Post) -> None:
         """Returns when there is a token to log in with. Raises LoginFailed, or TokenNotFetched."""
         if self._token is not None and kernel.clock() < self._renew_at:
