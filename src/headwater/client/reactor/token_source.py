@@ -38,7 +38,7 @@ Fetch = Callable[[], Token]
 """Blocks. Raises LoginFailed or TokenNotFetched."""
 
 
-_RENEWAL_S: Final = 2.0  # a login waits no longer for a new token where the old one still holds
+RENEWAL_S: Final = 2.0  # a login waits no longer for a new token where the old one still holds
 
 
 class Post(Protocol):
@@ -60,6 +60,7 @@ class TokenSource:
         backoff: Backoff,
         patience_s: float,
         *,
+        renewal_s: float = RENEWAL_S,
         chance: Callable[[], float] = random.random,
         start: "Callable[[Callable[[], None]], None] | None" = None,
     ) -> None:
@@ -67,6 +68,7 @@ class TokenSource:
         self._renewal = renewal
         self._backoff = backoff
         self._patience_s = patience_s
+        self._renewal_s = renewal_s
         self._chance = chance
         self._start = start or _in_a_thread
         self._token: Token | None = None
@@ -103,7 +105,7 @@ class TokenSource:
                 self._ask(kernel, post)
         if self._is_usable(kernel):
             with contextlib.suppress(TimedOut):
-                await kernel.within(_RENEWAL_S, waiting)
+                await kernel.within(self._renewal_s, waiting)
             if self._is_usable(kernel):
                 return
         await waiting

@@ -13,7 +13,7 @@ from headwater.base.security.jaas import one_module
 from headwater.base.security.sasl_client import Credentials, credentials_from
 from headwater.base.security.tls import TlsSettings, client_context
 from headwater.client.backoff import Backoff
-from headwater.client.reactor.token_source import Limits, TokenSource, fetch_over_http
+from headwater.client.reactor.token_source import RENEWAL_S, Limits, TokenSource, fetch_over_http
 from headwater.client.settings.reading import Settings
 from headwater.client.token_requests import Renewal, TokenRequest
 
@@ -76,6 +76,7 @@ def fetched_token(settings: Settings) -> Credentials:
         settings.number("sasl.login.connect.timeout.ms") / 1000, settings.number("sasl.login.read.timeout.ms") / 1000
     )
     most_ms = settings.number("sasl.login.retry.backoff.max.ms")
+    connecting_ms = settings.number("socket.connection.setup.timeout.ms") * _PART_OF_CONNECTING
     trusted = _trusted(settings, options)
     source = TokenSource(
         lambda: fetch_over_http(request, limits, trusted),
@@ -86,7 +87,8 @@ def fetched_token(settings: Settings) -> Credentials:
             settings.number("sasl.login.refresh.buffer.seconds"),
         ),
         Backoff(settings.number("sasl.login.retry.backoff.ms"), most_ms),
-        min(most_ms, settings.number("socket.connection.setup.timeout.ms") * _PART_OF_CONNECTING) / 1000,
+        min(most_ms, connecting_ms) / 1000,
+        renewal_s=min(RENEWAL_S, connecting_ms / 1000),
     )
     return checked._replace(token=source)
 
