@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -498,3 +499,19 @@ def test_lines_are_those_of_the_expression_however_the_bytes_come(alphabet: byte
         wanted = [(each[1].decode("utf-8", "replace"), 5 + each.end()) for each in _LINE.finditer(text)]
         assert found == wanted, text
         assert lines.position == (found[-1][1] if found else 5)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Derived(SourceRecord):
+    """As a connector of one's own may have it."""
+
+    lines: int = 0
+
+
+def test_a_record_of_a_class_of_ones_own_can_be_changed() -> None:
+    made = _Derived(topic="t", value=1, lines=3, source_offset={"n": 1}).replaced(topic="u")
+    assert made == _Derived(topic="u", value=1, lines=3, source_offset={"n": 1})
+    plain = SourceRecord(topic="t", value=1, source_offset={"n": 1})
+    assert plain.replaced(value=2) == SourceRecord(topic="t", value=2, source_offset={"n": 1})
+    with pytest.raises(TypeError, match="vlaue"):
+        plain.replaced(vlaue=2)

@@ -1,7 +1,7 @@
 """Records between connectors, transforms and converters. Immutable: a transform gives another one."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, Self
 
@@ -24,13 +24,12 @@ class _Slots(NamedTuple):
     get_all: Callable[[Any], tuple[Any, ...]]
 
 
-_SLOTS: Final[dict[type, _Slots]] = {}
+_SLOTS: Final[dict[type, _Slots]] = {}  # of the classes here; those that a connector derives from them have other ways
 
 
 def _slots(kind: Any) -> _Slots:
     names = [each.name for each in fields(kind)]
-    made = _SLOTS[kind] = _Slots({name: getattr(kind, name).__set__ for name in names}, attrgetter(*names))
-    return made
+    return _Slots({name: getattr(kind, name).__set__ for name in names}, attrgetter(*names))
 
 
 def header(key: str, given: SchemaAndValue) -> Header:
@@ -57,8 +56,10 @@ class ConnectRecord:
 
     def replaced(self, **changes: Any) -> Self:
         """As `dataclasses.replace`, and quicker: transforms do little else."""
+        slots = _SLOTS.get(type(self))
+        if slots is None or not changes.keys() <= slots.puts.keys():  # `replace` says what there is not
+            return replace(self, **changes)
         made = object.__new__(type(self))
-        slots = _SLOTS.get(type(self)) or _slots(type(self))
         for put, value in zip(slots.puts.values(), slots.get_all(self), strict=True):
             put(made, value)
         for name, value in changes.items():
@@ -87,3 +88,6 @@ class SinkRecord(ConnectRecord):
         if not self.original_topic:
             object.__setattr__(self, "original_topic", self.topic)
             object.__setattr__(self, "original_partition", self.partition if self.partition is not None else -1)
+
+
+_SLOTS.update((kind, _slots(kind)) for kind in (ConnectRecord, SourceRecord, SinkRecord))
