@@ -253,6 +253,14 @@ def test_records_are_in_one_file_each_after_offsets_were_set_back_and_on(tmp_pat
     assert len(numbers) > ends + 6
 
 
+def test_an_offset_behind_the_end_of_the_topic_is_told_as_one_that_was_set(tmp_path: Path) -> None:
+    """The consumer begins with the earliest record then; the sentence spoke of files that were not there."""
+    FileStore(tmp_path, 1).set_offset(HERE, 1000)
+    sink = kit(tmp_path)
+    with pytest.raises(ConnectError, match="gives offset 0, but it goes on at 1000, where its files end or its offset"):
+        sink.task.put([sink.record({"n": 0}).replaced(offset=0)])
+
+
 def test_a_reset_forgets_all_partitions_whatever_the_group_knows(tmp_path: Path) -> None:
     written(FileStore(tmp_path, 1))
     written(FileStore(tmp_path, 1), OTHER)

@@ -109,8 +109,9 @@ class TopicFilesTask(SinkTask):
     def _check_offset(self, place: TopicPartition, offset: int) -> None:
         if offset < self._next.get(place, 0):
             raise ConnectError(
-                f"{place.topic}-{place.partition} gives offset {offset}, but files hold records up to "
-                f"{self._next[place] - 1}: was the topic made anew? Move its files away, or choose another path"
+                f"{place.topic}-{place.partition} gives offset {offset}, but it goes on at {self._next[place]}, where its "
+                "files end or its offset was set: was the topic made anew? Delete the connector's offsets, which keeps its "
+                "files aside, or choose another path"
             )
 
     def _put_columns(self, records: Sequence[ConsumerRecord], values: ArrowColumn) -> None:
