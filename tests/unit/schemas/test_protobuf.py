@@ -5,7 +5,7 @@ language guide.
 """
 
 import pytest
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf import any_pb2, descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2
 
 from headwater.schemas import CompatibilityLevel, SchemaError, SchemaType, check, incompatibilities, parse
 from headwater.schemas.protobuf import ProtobufSchema
@@ -61,9 +61,9 @@ def test_what_is_printed_is_parsed_to_the_same() -> None:
 
 def test_google_takes_our_descriptor_and_uses_it() -> None:
     pool = descriptor_pool.DescriptorPool()
-    for path in ("google/protobuf/timestamp.proto", "google/protobuf/any.proto"):
+    for known in (timestamp_pb2, any_pb2):
         file = descriptor_pb2.FileDescriptorProto()
-        descriptor_pool.Default().FindFileByName(path).CopyToProto(file)
+        known.DESCRIPTOR.CopyToProto(file)
         pool.Add(file)
     pool.AddSerializedFile(proto(EVERYTHING).descriptor("everything.proto"))
     descriptor = pool.FindMessageTypeByName("a.b.M")
