@@ -29,7 +29,7 @@ from headwater.schemas.protobuf.types import (
 
 _LABELS: Final[dict[str, Label]] = {"optional": "optional", "required": "required", "repeated": "repeated"}
 _INT32_MAX: Final = (1 << 31) - 1
-_RANGE_OPTIONS_MAX: Final = 1 << 22  # characters of options of ranges of extensions, each range with its own
+_RANGE_OPTIONS_MAX: Final = 1 << 21  # characters of options of all ranges of extensions, each range with its own
 
 
 def parse_file(text: str) -> File:
@@ -43,6 +43,7 @@ class _Parser:
         self._tokens = tokens(text)
         self._next = 0
         self._depth = 0
+        self._range_options = 0
 
     # --- words
 
@@ -360,7 +361,8 @@ class _Parser:
                 break
         start_of_options = self._token.position
         options = self._bracketed_options()
-        if (len(ranges.numbers) - before) * (self._token.position - start_of_options) > _RANGE_OPTIONS_MAX:
+        self._range_options += (len(ranges.numbers) - before) * (self._token.position - start_of_options)
+        if self._range_options > _RANGE_OPTIONS_MAX:
             self._fail("too many ranges with too many options")
         for option in options:  # of extensions, each range has them
             for extent in ranges.numbers[before:]:
