@@ -91,6 +91,8 @@ def apache_kafka(directory: Path, settings: Sequence[str] = ()) -> Iterator[Brok
         f"controller.quorum.voters=1@127.0.0.1:{controller_port}\ncontroller.listener.names=CONTROLLER\n"
         f"listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}{also}\n"
         f"advertised.listeners=PLAINTEXT://127.0.0.1:{port}{also}\nlog.dirs={directory}\n"
+        # Without it CONTROLLER is known only beside plain listeners.
+        "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SSL:SSL,SASL_SSL:SASL_SSL\n"
         "offsets.topic.replication.factor=1\ntransaction.state.log.replication.factor=1\n"
         + "".join(f"{setting}\n" for setting in settings)
     )
