@@ -2,12 +2,11 @@
 can and is allowed a megabyte a second.
 """
 
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from bench.beside import counting
 from bench.replay import replay
 from bench.report import LESS, Figure, Kind
 from bench.requests import Broken
@@ -79,23 +78,10 @@ def _over_its_quota(port: int, topic: str) -> Iterator[Callable[[], int]]:
     """Yields when it has written what its quota allows for some seconds, and so is held back; the function tells how
     many records it has written.
     """
-    command = [sys.executable, "-c", _WRITER, str(port), topic, CLIENT_ID]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        said, heard = process.stdin, process.stdout
-
-        def count() -> int:
-            said.write("\n")
-            said.flush()
-            return int(heard.readline())
-
-        try:
-            while count() * VALUE_BYTES < HELD_BACK_AFTER_BYTES:
-                time.sleep(0.01)
-            yield count
-        finally:
-            process.kill()
+    with counting(_WRITER, port, topic, CLIENT_ID) as count:
+        while count() * VALUE_BYTES < HELD_BACK_AFTER_BYTES:
+            time.sleep(0.01)
+        yield count
 
 
 def quota_scenarios() -> list[Scenario]:

@@ -23,6 +23,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from bench.beside import counting
 from bench.brokers import ALSO_LISTENER, ROOT, Broker, free_ports
 from bench.replay import replay
 from bench.report import LESS, MORE, Figure, Kind
@@ -259,22 +260,9 @@ for _ in sys.stdin:
 
 @contextmanager
 def _flood(broker: Secured) -> Iterator[Callable[[], int]]:
-    command = [sys.executable, "-c", _FLOOD, str(broker.port), str(broker.authority), str(FLOOD_THREADS)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        said, heard = process.stdin, process.stdout
-
-        def count() -> int:
-            said.write("\n")
-            said.flush()
-            return int(heard.readline())
-
-        try:
-            count()
-            yield count
-        finally:
-            process.kill()
+    with counting(_FLOOD, broker.port, broker.authority, FLOOD_THREADS) as count:
+        count()
+        yield count
 
 
 # Rights
