@@ -7,9 +7,11 @@ I6  polls skip nothing and never go back
 I15 the ends of the partition only grow
 
 A power loss takes from a topic without `flush.messages=1` what was not on the device. Then `lost` cuts the history back
-to what is left; below that nothing may differ. The earliest offset may go back when a broker dies, in any topic, as in
-Apache Kafka: where DeleteRecords has moved it is written down every minute only, and the new names of deleted segments
-are not synced at once.
+to what is left; below that nothing may differ. Where what is left ends below the earliest offset, the log begins anew
+there, without its producers, as in Apache Kafka: then nothing that was seen is known to be there, and what a producer
+sends once more is written once more. The earliest offset may go back when a broker dies, in any topic, as in Apache
+Kafka: where DeleteRecords has moved it is written down every minute only, and the new names of deleted segments are not
+synced at once.
 
 A broker may answer late, so the ends are compared only with what was known when a question was sent (`Ends`).
 """
@@ -123,8 +125,10 @@ class PartitionHistory:
         self._ended_cleanly = self._ended_cleanly and cleanly
         self._power_was_lost = self._power_was_lost or power_was_lost
 
-    def survived(self, log_end_offset: int, log_start_offset: int) -> None:
-        """The partition can be used again, and this is what it has."""
+    def survived(self, log_end_offset: int, log_start_offset: int, *, was_emptied: bool = False) -> None:
+        """The partition can be used again, and this is what it has. `was_emptied`: the device had nothing of it from
+        its earliest offset on, and it has begun anew there.
+        """
         if self.tell is not None:
             self.tell(f"is there again, from {log_start_offset} to {log_end_offset}")
         if not self._ended_cleanly:
@@ -132,7 +136,7 @@ class PartitionHistory:
         if self._power_was_lost:
             self.losses += 1
             if not self.is_durable:
-                self._lost(log_end_offset)
+                self._lost(0 if was_emptied else log_end_offset, log_end_offset)
         self._ended_cleanly, self._power_was_lost = True, False
         if log_end_offset < self.ends.latest:
             raise Violation(
@@ -143,8 +147,8 @@ class PartitionHistory:
                 f"I15: {self.name} begins at {log_start_offset} after a restart; it had begun at {self.ends.earliest}"
             )
 
-    def _lost(self, end: int) -> None:
-        for offset in [offset for offset in self._values if offset >= end]:
+    def _lost(self, first: int, end: int) -> None:
+        for offset in [offset for offset in self._values if offset >= first]:
             del self._offsets[self._values.pop(offset)]
         self.ends = Ends(0, min(self.ends.latest, end))
 

@@ -110,4 +110,7 @@ class World(Stage):
         """What was opened again, at the start or (after a disk error) later: is all there that clients were told of?"""
         for key in [key for key in self._to_look_at if key in broker.partitions]:
             log = broker.partitions[key].log
-            self._to_look_at.pop(key).survived(log.log_end_offset, log.log_start_offset)
+            # A recovery saves the producers' state as of the log's end, even of an empty one; only a log that has begun
+            # anew has no such snapshot.
+            was_emptied = log.log_start_offset == log.log_end_offset and not log.snapshot_offsets
+            self._to_look_at.pop(key).survived(log.log_end_offset, log.log_start_offset, was_emptied=was_emptied)

@@ -108,6 +108,22 @@ def test_duplicates_are_known_after_a_restart(world: "World", way: str) -> None:
     assert send(world, log, 5).base_offset == 5
 
 
+@pytest.mark.parametrize("way", ["reopen", "kill", "crash"])
+def test_a_log_without_records_knows_its_producers_after_a_restart(world: "World", way: str) -> None:
+    """Retention took the records and left what was known of who wrote them; a recovery of it leaves a snapshot, by
+    which it differs from a log that has begun anew.
+    """
+    log = world.create(retention_ms=1000)
+    send(world, log, 0, 3)
+    world.pass_time(2000)
+    log.apply_retention(world.clock.now_ms())
+    world.pass_time(100_000)
+    log = getattr(world, way)()
+    assert (log.log_start_offset, log.log_end_offset) == (3, 3)
+    assert log.snapshot_offsets == [3]
+    assert send(world, log, 0, 3).duplicate
+
+
 def test_a_snapshot_as_kafka_writes_it() -> None:
     states = ProducerStates()
     states.append(7, 2, 10, 100, 104, 1234, transactional=True)

@@ -356,6 +356,7 @@ def test_a_log_start_offset_past_the_end_begins_again_there(world: "World") -> N
     cut(world, path_of(world, 0), 0)
     log = world.kill()
     assert (log.log_start_offset, log.log_end_offset) == (4, 4)
+    assert not log.snapshot_offsets
 
 
 def test_data_that_was_durable_and_is_missing_is_reported(world: "World", caplog: pytest.LogCaptureFixture) -> None:
