@@ -113,8 +113,8 @@ def _check_producer(log: "Log", header: BatchHeader, from_client: bool) -> Appen
         producer.check(header.producer_epoch, header.base_sequence, header.is_transactional)
     except KafkaError as problem:
         if problem.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and log.had_no_room_for(header.producer_id):
-            # The disk had no room for the batch before it. Clients that are told of a gap may give up their producer id.
-            # A gap for another reason (a power loss) never closes: who is not told of it would come again for ever.
+            # The disk had no room for the batch before it. Clients that are told of a gap may give up their producer
+            # id. A gap for another reason (a power loss) never closes: who is not told of it would come again for ever.
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log.partition}: no room for an earlier batch") from None
         raise
     return None

@@ -5,8 +5,10 @@ mark.
       offsets               topic partition offset
       leader epochs         epoch start-offset
     partition.metadata      version: 0 / topic_id: <22 characters of URL-safe base64>
-    meta.properties         Java properties: version, cluster.id, broker.id (version 0) or node.id (version 1), directory.id
-    .kafka_cleanshutdown    {"version":0,"brokerEpoch":-1}; older Kafkas leave it empty. Ours also has checksums (`CleanShutdown`)
+    meta.properties         Java properties: version, cluster.id, broker.id (version 0) or node.id (version 1),
+                            directory.id
+    .kafka_cleanshutdown    {"version":0,"brokerEpoch":-1}; older Kafkas leave it empty. Ours also has checksums
+                            (`CleanShutdown`)
 
 Parsing is pure; what cannot be parsed raises `CheckpointError`, and the caller knows what can be rebuilt.
 """

@@ -10,7 +10,8 @@ loss may keep any of these names, or none:
     its name   -future           the original; what came since was on no device, and so never promised
     -delete    -future           the copy: the digits are those of a `-delete`
     -delete    its name          the copy
-    its name   its name          the copy, because it has the file `moved-from`, which goes when the original is gone for good
+    its name   its name          the copy, because it has the file `moved-from`, which goes when the original is
+                                 gone for good
 """
 
 from typing import TYPE_CHECKING

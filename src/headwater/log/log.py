@@ -226,7 +226,9 @@ class Log:
     def append_own(
         self, batch: memoryview, leader_epoch: int, now_ms: int, marker: EndTransactionMarker | None = None
     ) -> AppendResult:
-        """The same for a batch that this broker built: a coordinator's records, a marker. No sequence, no verification."""
+        """The same for a batch that this broker built: a coordinator's records, a marker.
+        No sequence, no verification.
+        """
         return appending.append_own(self, batch, leader_epoch, now_ms, marker)
 
     def marker_written(

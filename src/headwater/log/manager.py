@@ -231,7 +231,8 @@ class LogManager:
         if log.log_start_offset > log.base_offsets[0]:
             starts = {**self._open_logs.log_start_offsets(target), log.partition: log.log_start_offset}
             target.checkpoint_now(names.LOG_START_OFFSET_CHECKPOINT, starts)
-        # All but the active segment is there, and on the device: or a recovery would take what compaction left out for lost.
+        # All but the active segment is there, and on the device:
+        # or a recovery would take what compaction left out for lost.
         points = self._open_logs.recovery_points(target)
         points[log.partition] = min(log.recovery_point, log.active.base_offset)
         target.checkpoint_now(names.RECOVERY_POINT_CHECKPOINT, points)

@@ -147,7 +147,9 @@ class _Recovery:
         return scan.next_offset
 
     def _write_index(self, path: str, entries: bytearray) -> None:
-        """On a full disk it is left out, and made when it is needed: the log can be read, and retention can make room."""
+        """On a full disk it is left out, and made when it is needed:
+        the log can be read, and retention can make room.
+        """
         try:
             rewrite_entries(self.disk, path, entries)
         except OSError as error:

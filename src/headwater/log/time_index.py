@@ -1,6 +1,6 @@
 """The sparse time index of a segment: timestamp -> offset.
 
-    12 bytes an entry, big endian:  int64 largest timestamp so far;  int32 last offset of the batch that has it, relative
+    12 bytes an entry, big endian: int64 largest timestamp so far; int32 last offset of the batch that has it, relative
 
 Both columns grow. An entry (t, o) says: no batch before the one ending at o has a timestamp above t. When a segment is
 rolled or closed its overall maximum is the last entry; retention by time and a clean start live on that. Written behind

@@ -280,7 +280,8 @@ class ClusterImage:
     ids_by_name: dict[str, TopicId] = field(default_factory=dict)
     broker_configs: dict[str, dict[str, str]] = field(default_factory=dict)
     group_configs: dict[str, dict[str, str]] = field(default_factory=dict)
-    # Groups whose node in ZooKeeper is there and says nothing, or nothing that can be read: who configs one finds it there.
+    # Groups whose node in ZooKeeper is there and says nothing, or nothing that can be read:
+    # who configs one finds it there.
     empty_group_nodes: set[str] = field(default_factory=set, compare=False)
     user_configs: dict[str, dict[str, str]] = field(default_factory=dict)  # of those that have one
     client_configs: dict[tuple[str | None, str], dict[str, str]] = field(default_factory=dict)  # likewise

@@ -73,7 +73,9 @@ def decode_entries(data: bytes, path: str) -> Iterator[tuple[int, list[Change]]]
 
 
 def _payload_at(data: bytes, at: int) -> bytes | None:
-    """The payload of the entry at `at`; None if there is no whole one. Nothing at all is not an entry: its CRC is zero."""
+    """The payload of the entry at `at`; None if there is no whole one.
+    Nothing at all is not an entry: its CRC is zero.
+    """
     begin = at + _FRAME.size
     if begin > len(data):
         return None

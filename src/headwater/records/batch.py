@@ -5,7 +5,8 @@
     12 int32   partition leader epoch    (assigned by the leader, outside the CRC)
     16 int8    magic = 2
     17 uint32  CRC-32C of everything from the attributes on
-    21 int16   attributes                (bits 0-2 codec, 3 log-append time, 4 transactional, 5 control, 6 delete horizon)
+    21 int16   attributes                (bits 0-2 codec, 3 log append time, 4 transactional, 5 control,
+                                          6 delete horizon)
     23 int32   last offset delta
     27 int64   base timestamp
     35 int64   max timestamp

@@ -16,14 +16,15 @@ KafkaError, CORRUPT_MESSAGE.
         tuple with what is the same in the whole batch.
 
     schema_frames(payload, header, of_key) -> (list of bytes, int32 column)
-        What the records name their schemas by: up to 5 bytes at the beginning of each value (or key), 17 where the first is 1, or
-        those of the header `__value_schema_id` (`__key_schema_id`). Each once, at most 128 of them, and for each record which of
-        them it has: -1 if its value is null, -2 if it has one that was not kept. The GIL is let go of meanwhile.
+        What the records name their schemas by: up to 5 bytes at the beginning of each value (or key), 17 where the
+        first is 1, or those of the header `__value_schema_id` (`__key_schema_id`). Each once, at most 128 of them, and
+        for each record which of them it has: -1 if its value is null, -2 if it has one that was not kept. The GIL is
+        let go of meanwhile.
 
     ColumnBuilder(headers=True)
         .append_batch(payload, header, topic, partition, from_offset, stop_offset) -> rows added
-            `topic` in UTF-8. -1: nothing was taken, because int32 offsets would not reach; finish first. A batch that is
-            damaged adds nothing.
+            `topic` in UTF-8. -1: nothing was taken, because int32 offsets would not reach; finish first. A batch that
+            is damaged adds nothing.
         .row_count, .data_bytes (of keys and values)
         .finish() -> Columns; the builder is empty then
 
@@ -55,14 +56,14 @@ Scanning goes over the whole batches of a segment file, piece by piece, after a 
 
     BatchScanner(base_offset, check_from_offset, index_interval_bytes, least_epoch)
         A batch is good if its header makes sense, its offsets follow on and it ends inside the file. If it reaches to
-        `check_from_offset`, its leader epoch must not go back either (`least_epoch` is that of what came before) and its CRC
-        must be right; the CRC of a control batch always. Other batches may end behind the piece.
+        `check_from_offset`, its leader epoch must not go back either (`least_epoch` is that of what came before) and
+        its CRC must be right; the CRC of a control batch always. Other batches may end behind the piece.
         .feed(piece, bytes_left) -> (verdict, places)
-            `piece` is what the file has at `valid_bytes`, `bytes_left` how much it has from there on. The verdict (`verdict.py`) is GO_ON if
-            the next piece may come, which is a longer one if none of this was taken; or else what is wrong with the
-            batch at `valid_bytes`. `places` are positions in the piece, in their order: the batches that begin a leader
-            epoch, and those of producers, but for the ones that leave no trace in a producer's state, because five more
-            follow.
+            `piece` is what the file has at `valid_bytes`, `bytes_left` how much it has from there on. The verdict
+            (`verdict.py`) is GO_ON if the next piece may come, which is a longer one if none of this was taken; or else
+            what is wrong with the batch at `valid_bytes`. `places` are positions in the piece, in their order: the
+            batches that begin a leader epoch, and those of producers, but for the ones that leave no trace in a
+            producer's state, because five more follow.
         .valid_bytes, .next_offset, .latest_epoch, .max_timestamp, .max_timestamp_offset: of what was good so far
         .finish() -> (offset index, time index), as they stand in their files (docs/formats)
         An offset that no index could hold (2^31 past the segment's first) is damage: BAD_HEADER.

@@ -2,7 +2,8 @@
 
     a record:  varint length, int8 attributes, varlong timestamp delta, varint offset delta,
                varint key length (-1: null), key, varint value length (-1: null), value,
-               varint header count, then each header: varint key length, key (UTF-8), varint value length (-1: null), value
+               varint header count, then each header: varint key length, key (UTF-8),
+               varint value length (-1: null), value
 
 All varints are zigzag. Whatever the bytes are, the outcome is records or a `KafkaError`: CORRUPT_MESSAGE where they are
 damaged, UNSUPPORTED_FOR_MESSAGE_FORMAT for the message sets of before 2017 (magic 0 and 1), MESSAGE_TOO_LARGE for a

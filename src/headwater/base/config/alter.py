@@ -4,7 +4,8 @@ IncrementalAlterConfigs.
 Errors are those of Apache Kafka: INVALID_CONFIG for a topic's unknown names and bad values, INVALID_REQUEST for what a
 broker may not change while it runs. As in Apache Kafka, a broker config that nobody knows is taken, and has no effect.
 `listener.name.<listener>.<property>` is checked as the property. A password is encrypted by `password.encoder.secret`,
-and refused where there is none, since the metadata would hold it readable. Mechanisms that a listener would not be opened with are refused while it runs, too.
+and refused where there is none, since the metadata would hold it readable. Mechanisms that a listener would not be
+opened with are refused while it runs, too.
 """
 
 from collections.abc import Callable, Iterable, Mapping

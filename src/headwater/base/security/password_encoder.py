@@ -4,9 +4,9 @@ with ZooKeeper, and of its `kafka-configs --zookeeper`.
     keyFactoryAlgorithm:PBKDF2WithHmacSHA512,cipherAlgorithm:AES/CBC/PKCS5Padding,keyLength:128,salt:<base64>,
     iterations:4096,encryptedPassword:<base64>,passwordLength:<UTF-16 units>,initializationVector:<base64>
 
-The order of the parts does not matter. AES/GCM/NoPadding has `authenticationTagLength:128` too. The key is PBKDF2 of the
-secret. No state but what was decoded: each costs thousands of rounds, and the same text is asked for with every change
-of a config.
+The order of the parts does not matter. AES/GCM/NoPadding has `authenticationTagLength:128` too. The key is PBKDF2 of
+the secret. No state but what was decoded: each costs thousands of rounds, and the same text is asked for with every
+change of a config.
 """
 
 import base64
@@ -52,7 +52,9 @@ class PasswordEncoder:
         key_bits: int = 128,
         iterations: int = 4096,
     ) -> None:
-        """Raises UserError for what cannot be used here; encoding and decoding do without the package `cryptography`."""
+        """Raises UserError for what cannot be used here;
+        encoding and decoding do without the package `cryptography`.
+        """
         for name, value, known in (
             ("keyfactory.algorithm", key_factory, tuple(KEY_FACTORIES)),
             ("cipher.algorithm", cipher, CIPHERS),

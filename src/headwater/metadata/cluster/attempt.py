@@ -156,7 +156,9 @@ class Attempt:
             self._apply([ControllerElected(broker_id, epoch)])
 
     def _election_won(self, guard_version: int) -> None:
-        """Nothing of an older controller is taken from now on: all that it wrote is in the log already, or was refused."""
+        """Nothing of an older controller is taken from now on:
+        all that it wrote is in the log already, or was refused.
+        """
         assert self.following is not None
         self._term = self.life.part()
         catch_up = partial(self.following.catch_up, self._term.bind(partial(self._tidy, guard_version)))

@@ -1,7 +1,8 @@
 """What stands where in ZooKeeper: paths, and the JSON in the nodes, as Apache Kafka in ZooKeeper mode has them.
 
     /cluster/id                                 the cluster's id
-    /brokers/ids/<id>                           a live broker (ephemeral; the transaction that made it is the broker epoch)
+    /brokers/ids/<id>                           a live broker (ephemeral; the transaction that made it is the broker
+                                                epoch)
     /brokers/topics/<topic>                     topic id, replicas of each partition, those being added and removed
     /brokers/topics/<topic>/partitions/<n>/state   leader, leader epoch, in-sync replicas
     /config/topics/<topic>, /config/brokers/<id or "<default>">
@@ -18,8 +19,9 @@
 and of our own:
 
     /headwater/changes/change-<digits>          the log of changes (changes.py)
-    /headwater/topics/<topic id>                there as long as the topic is: who changes a partition's state checks it, since
-                                                a topic that is made again has the same paths, and versions from 0 on
+    /headwater/topics/<topic id>                there as long as the topic is: who changes a partition's state checks
+                                                it, since a topic that is made again has the same paths, and versions
+                                                from 0 on
 
 Fields of ours in Kafka's nodes stand beside its own, and fields that we do not know are skipped.
 """

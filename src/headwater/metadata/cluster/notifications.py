@@ -2,7 +2,8 @@
 
     /config/changes/config_change_<digits>             {"version":2,"entity_path":"users/alice"}
     /kafka-acl-changes/acl_changes_<digits>            TOPIC:orders
-    /kafka-acl-extended-changes/acl_changes_<digits>   {"version":1,"resourceType":"TOPIC","name":"team-","patternType":"PREFIXED"}
+    /kafka-acl-extended-changes/acl_changes_<digits>   {"version":1,"resourceType":"TOPIC","name":"team-",
+                                                        "patternType":"PREFIXED"}
 
 They say where something has changed, and not what: who reads one reads the node that it is about. What our controller
 commits is announced so too. What others announce, the controller takes over (foreign_changes.py).

@@ -78,8 +78,8 @@ def shared_paths(change: Change, image: ClusterImage) -> list[str]:
 
 
 def plan(changes: Sequence[Change], image: ClusterImage, guard_version: int, versions: Versions) -> list[Piece]:
-    """`versions` has all `shared_paths`. Raises KafkaError for what cannot be: a topic that is not there, or a change of
-    a kind that is not for commits.
+    """`versions` has all `shared_paths`. Raises KafkaError for what cannot be: a topic that is not there, or a change
+    of a kind that is not for commits.
     """
     planner = _Planner(image, guard_version, versions)
     for change in changes:

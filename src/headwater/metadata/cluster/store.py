@@ -50,7 +50,9 @@ class ClusterStore:
         self.on_applied: Callable[[Sequence[Change]], None] = lambda _changes: None
         """The changes of one entry, or of one loading, after all of them are in the image."""
         self.on_controller: Callable[[bool], None] = lambda _is_controller: None
-        """True: this broker is the active controller, and its image is as new as that. False: at once when that is in doubt."""
+        """True: this broker is the active controller, and its image is as new as that.
+        False: at once when that is in doubt.
+        """
         self.refusal = ""
         """Why ZooKeeper keeps this broker out, in a sentence; empty while it does not."""
         self._coordination = coordination
