@@ -1,8 +1,10 @@
-"""Applies the patches beside this file one at a time and runs the test that must notice: `make mutants [ONLY=part-of-a-name]`.
+"""Applies the patches beside this file one at a time and runs the test that must notice:
+`make mutants [ONLY=part-of-a-name]`.
 
-A patch begins with two lines of its own, `What:` (the promise that it takes out) and `Test:` (what to run, as pytest is told it), and
-goes on as a unified diff against the repository. Each is applied to a copy of `src`, never to the tree. A mutant that survives, a patch
-that no longer applies and a test that does not end are failures alike: a checker that cannot fail proves nothing.
+A patch begins with two lines of its own, `What:` (the promise that it takes out) and `Test:` (what to run, as pytest is
+told it), and goes on as a unified diff against the repository. Each is applied to a copy of `src`, never to the tree. A
+mutant that survives, a patch that no longer applies and a test that does not end are failures alike: a checker that
+cannot fail proves nothing.
 """
 
 import os

@@ -126,7 +126,9 @@ def _altered_broker(broker: "Broker", name: str, alteration: Alteration) -> dict
 
 
 def problem_with_own(broker: "Broker", alterations: Sequence[Alteration]) -> tuple[int, KafkaError] | None:
-    """With what another broker, the controller, is about to be asked to change of this one: where it stands, and why."""
+    """With what another broker, the controller, is about to be asked to change of this one:
+    where it stands, and why.
+    """
     own = (BROKER_RESOURCE, str(broker.broker_id))
     found = [at for at, each in enumerate(alterations) if (each.resource_type, each.resource_name) == own]
     if len(found) != 1:  # the controller refuses one that stands there twice

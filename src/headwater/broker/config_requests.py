@@ -1,4 +1,6 @@
-"""What requests of AlterConfigs and IncrementalAlterConfigs ask for, for the handlers and for a broker that forwards them."""
+"""What requests of AlterConfigs and IncrementalAlterConfigs ask for,
+for the handlers and for a broker that forwards them.
+"""
 
 from headwater.base.config.alter import ConfigOperation, Operation, check_operations
 from headwater.broker.config_changes import Alteration

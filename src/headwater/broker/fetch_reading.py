@@ -149,8 +149,8 @@ class Reader:
             piece = None
             if room > 0 or must_give:
                 piece = log.read(offset, min(room, spec.max_bytes), upper, min_one_batch=must_give)
-            # Whole batches rarely add up to the very limit, and one slice is of one segment. Where more lies behind it, the
-            # answer is as full as it gets, and waiting for `min_bytes` would be in vain.
+            # Whole batches rarely add up to the very limit, and one slice is of one segment. Where more lies behind it,
+            # the answer is as full as it gets, and waiting for `min_bytes` would be in vain.
             if piece is None:
                 self.is_cut = self.is_cut or not must_give
             else:

@@ -42,7 +42,9 @@ _FIRST_WITH_LEADERS: Final = 10
 def append_all(
     broker: "Broker", context: RequestContext, request: ProduceRequest, verified: Mapping[int, int | KafkaError]
 ) -> ProduceResponse | Deferred | None:
-    """`verified`: by the identity of a partition's data, the guard of its transaction, or why it may not be appended."""
+    """`verified`: by the identity of a partition's data, the guard of its transaction,
+    or why it may not be appended.
+    """
     acks = request.acks
     responses = [
         TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=[])
@@ -133,7 +135,9 @@ def _produce_one(
 
 
 def _is_kept(partition: Partition, offset: int, acks: int) -> bool:
-    """Whether the producer may be told: acks=all asks every in-sync replica, acks=1 the leader, which may owe a flush."""
+    """Whether the producer may be told: acks=all asks every in-sync replica, acks=1 the leader,
+    which may owe a flush.
+    """
     if acks == ACKS_ALL:
         return partition.is_committed(offset)
     return offset < partition.log.committable_offset

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 CommitTransaction = Callable[[Partition, int, int, int, int, int], int]
-"""Partition, producer id and epoch, coordinator epoch, transaction version, now: the marker, and all that the log notes with it."""
+"""Partition, producer id and epoch, coordinator epoch, transaction version, now:
+the marker, and all that the log notes with it.
+"""
 
 
 class QuickWrites(NamedTuple):

@@ -48,7 +48,9 @@ class CountedChange(RequestedChange):
             self._quota = mutation_quota(broker, broker.quotas, context)
 
     def count(self, partitions: int) -> None:
-        """For the plan, when nothing else speaks against making or deleting so many. Raises THROTTLING_QUOTA_EXCEEDED."""
+        """For the plan, when nothing else speaks against making or deleting so many.
+        Raises THROTTLING_QUOTA_EXCEEDED.
+        """
         if self._quota is not None:
             self._quota.take(partitions)
 

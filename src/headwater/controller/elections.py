@@ -6,10 +6,11 @@ stay, of the first of these groups that is not empty:
 
 1. those that count and are not stopping;
 2. those that count and are stopping: there is nobody to relieve them;
-3. those that are dead. Nobody leads; what was acknowledged is on them, and one that came back after a crash may have lost it;
+3. those that are dead. Nobody leads; what was acknowledged is on them, and one that came back after a crash may have
+   lost it;
 4. one of those that came back after a crash: all did, so there is nothing better to wait for;
-5. those that came back without their data (`data_since`): an empty replica that leads would erase what the others have. Nobody
-   leads, until one of them has its old data again.
+5. those that came back without their data (`data_since`): an empty replica that leads would erase what the others have.
+   Nobody leads, until one of them has its old data again.
 
 So the last member always stays, and the leader is always one of them. Only an unclean election takes somebody else: the
 new leader is then the only in-sync replica.

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 
 AppendMarker: TypeAlias = "Callable[[Partition, int, int, int, bool, int], int]"
-"""Partition, producer id and epoch, coordinator epoch, whether it commits, now. The marker's offset, or -1: not possible, nothing done."""
+"""Partition, producer id and epoch, coordinator epoch, whether it commits, now.
+The marker's offset, or -1: not possible, nothing done.
+"""
 
 
 class Waiter(Protocol):

@@ -229,7 +229,9 @@ class Connection:
             self._block()
 
     def _takes(self, size: int) -> bool:
-        """Whether a frame of this length is allowed: asked of frames that are incomplete, or too short for a request."""
+        """Whether a frame of this length is allowed:
+        asked of frames that are incomplete, or too short for a request.
+        """
         return self._server.frame_bytes_max >= size >= _HEAD_BYTES
 
     def _must_wait(self) -> bool:

@@ -65,7 +65,9 @@ def _metered_produce(handlers: "Mapping[int, QuickHandler]", meter: Meter) -> "Q
 
 
 def _limits(meter: Meter, frame: memoryview, at: int, end: int) -> Limits | None:
-    """A client id that is none is for the general way to refuse, if for any: it has the quotas of a client without one."""
+    """A client id that is none is for the general way to refuse, if for any:
+    it has the quotas of a client without one.
+    """
     size = _SHORT.unpack_from(frame, at)[0] if end - at >= _SHORT.size else 0
     if size <= 0 or size > end - at - _SHORT.size:
         return meter.limits(None)

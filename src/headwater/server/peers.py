@@ -169,8 +169,8 @@ class PeerSocket:
         if code != 0:
             self._not_connected(code)
         elif is_own_end(sock):
-            # Nobody listens on a port that the kernel gives to clients, and it gave it to us: we would talk to ourselves,
-            # and keep the broker from taking its port again.
+            # Nobody listens on a port that the kernel gives to clients, and it gave it to us: we would talk to
+            # ourselves, and keep the broker from taking its port again.
             self._problems.add(0)
             self._connect_next("connected to itself")
         else:

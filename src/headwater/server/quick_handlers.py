@@ -26,7 +26,9 @@ ADD_PARTITIONS_TO_TXN: Final = 24
 END_TXN: Final = 26
 
 QuickHandler = Callable[["Broker", memoryview, int, int, int, int], bytes | list[Any] | None]
-"""Takes the broker, the buffer, where the frame goes on behind the correlation id, where it ends, API version, correlation id."""
+"""Takes the broker, the buffer, where the frame goes on behind the correlation id,
+where it ends, API version, correlation id.
+"""
 
 
 def _first_commit(
@@ -59,8 +61,8 @@ def quick_handlers_for(
     broker: "Broker", connection: "ConnectionContext", session_ends_ns: int = FOR_EVER_NS
 ) -> dict[int, QuickHandler]:
     """Quick handlers ask nobody whether the sender may. Where an authorizer does, all of them are for super users only;
-    of others, a connection remembers what it may, and Produce and Fetch compare that. OffsetCommit, which names its group
-    and its topic, asks the authorizer, who remembers what he has said.
+    of others, a connection remembers what it may, and Produce and Fetch compare that. OffsetCommit, which names its
+    group and its topic, asks the authorizer, who remembers what he has said.
     """
     authorizer = broker.authorizer
     if authorizer is None or connection.principal in authorizer.super_users:

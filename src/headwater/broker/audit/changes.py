@@ -1,4 +1,5 @@
-"""What a request of an administrator has changed, by its answer: told by the broker that was asked, which knows by whom.
+"""What a request of an administrator has changed, by its answer:
+told by the broker that was asked, which knows by whom.
 
 Only what was done is told: what was refused for missing rights is told by the authorizer. Of configs the names are told
 and not the values, which may be secret; of users the mechanisms. No state.
@@ -25,8 +26,8 @@ logger = logging.getLogger("headwater.audit")
 
 
 def audited(broker: "Broker", context: "RequestContext", request: Any, answer: Any) -> Any:
-    """The same answer, now or later. What is done is told although whoever asked is gone by then: only the answer can be
-    given up, not the change.
+    """The same answer, now or later. What is done is told although whoever asked is gone by then: only the answer can
+    be given up, not the change.
     """
     if getattr(request, "validate_only", False) or is_sent_on(broker, context):
         return answer

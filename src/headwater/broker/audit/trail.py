@@ -1,4 +1,5 @@
-"""The audit topic (`headwater.audit.topic`): one JSON object per event, in the order in which they happened at a broker.
+"""The audit topic (`headwater.audit.topic`): one JSON object per event,
+in the order in which they happened at a broker.
 
 Events wait in a queue and are written a few times per second, to the topic's only partition: here, if this broker leads
 it, otherwise by a produce request to its leader, with the rights of the brokers' own principal. Nobody waits for it: a

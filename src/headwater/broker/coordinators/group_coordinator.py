@@ -27,8 +27,8 @@ _MINUTE_MS: Final = 60_000
 _NO_CONFIG: Final[Mapping[str, str]] = {}
 
 AppendCommit: TypeAlias = Callable[[Partition, str, str, bytes, list[Part], int], int]
-"""Writes the records of a commit as one batch: partition of `__consumer_offsets`, group, topic, its id, parts, now. The last
-offset, or -1: it cannot be done this way, and nothing was written."""
+"""Writes the records of a commit as one batch: partition of `__consumer_offsets`, group, topic, its id, parts, now. The
+last offset, or -1: it cannot be done this way, and nothing was written."""
 
 
 class TopicsView:

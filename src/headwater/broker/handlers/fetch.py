@@ -178,7 +178,9 @@ class Fetch:
             self._broker.wake(self)
 
     def _hurry_other(self) -> None:
-        """A follower that asks for nothing wants the answer to what it asked before: there is something to add to it."""
+        """A follower that asks for nothing wants the answer to what it asked before:
+        there is something to add to it.
+        """
         replicas = self._broker.replicas
         parked = None if replicas is None else replicas.parked.get(self._reader.replica_id)
         if parked is not None:

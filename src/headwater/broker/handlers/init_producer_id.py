@@ -40,7 +40,8 @@ def handle(
 
     def taken(producer_id: int, error: KafkaError | None) -> None:
         if error is not None:
-            # The disk refused the block of ids. Producers take other codes for the end of them, and this one for "soon".
+            # The disk refused the block of ids. Producers take other codes for the end of them,
+            # and this one for "soon".
             logger.error("event=no-producer-ids reason=%r", str(error))
             deferred.complete(init_producer_id_error(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, version))
         else:

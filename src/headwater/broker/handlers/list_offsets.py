@@ -105,7 +105,8 @@ def _upper(partition: Partition, request: ListOffsetsRequest) -> int:
         return partition.log.log_end_offset
     if request.isolation_level != _READ_COMMITTED:
         return partition.high_watermark
-    # An open transaction may have begun before the log does by now: nobody is sent there, where he would be out of range.
+    # An open transaction may have begun before the log does by now:
+    # nobody is sent there, where he would be out of range.
     return max(partition.last_stable_offset, partition.log.log_start_offset)
 
 

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from headwater.broker.broker import Broker
 
 Read: TypeAlias = tuple[str, int, str, str | None, str | bytes, list[Part], bytes]
-"""Group, generation, member, its instance, the topic (its id since version 10), what is committed, and the answer if all goes well."""
+"""Group, generation, member, its instance, the topic (its id since version 10), what is committed,
+and the answer if all goes well.
+"""
 
 ReadCommit: TypeAlias = Callable[[memoryview, int, int, int, int], Read | None]
 

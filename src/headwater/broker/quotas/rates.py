@@ -5,7 +5,8 @@ costs nothing and samples need not touch. What a sample holds counts until `samp
 rate is the sum of what counts over the time since the oldest sample began, but never over less than `samples - 1`
 windows: one request at the start is no burst.
 
-`Throttles` are the pauses that a quota has cost: their average over the same windows, as Apache Kafka's `throttle-time`.
+`Throttles` are the pauses that a quota has cost:
+their average over the same windows, as Apache Kafka's `throttle-time`.
 
 A `TokenBucket` holds `samples` windows' worth of tokens at most. It may be overdrawn by one event, and then has to fill
 up to nothing.
@@ -94,7 +95,9 @@ class Rate:
         return max(elapsed_ms + max(missing, 0) * window.window_ms, 1)
 
     def throttle_ms(self, bound: float, now_ms: int) -> int:
-        """How long nothing may happen until the rate, measured over so much more time, is within its bound; 0 if it is."""
+        """How long nothing may happen until the rate, measured over so much more time, is within its bound;
+        0 if it is.
+        """
         measured = self.per_second(now_ms)
         if measured <= bound:
             return 0

@@ -142,8 +142,8 @@ alter_replica_log_dirs = _needs(Operation.ALTER, _dirs_not_altered)
 def create_delegation_token(
     broker: "Broker", caller: Caller, request: CreateDelegationTokenRequest, _version: int
 ) -> Outcome:
-    """Everybody may have tokens of his own; those of another need CREATE_TOKENS on that user. Who has no login at all is
-    told so by the handler.
+    """Everybody may have tokens of his own; those of another need CREATE_TOKENS on that user. Who has no login at all
+    is told so by the handler.
     """
     owner = owner_of(caller.connection, request)
     if (

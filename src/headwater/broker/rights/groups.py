@@ -135,8 +135,8 @@ def offset_commit(broker: "Broker", caller: Caller, request: OffsetCommitRequest
 
 
 def may_commit(broker: "Broker", caller: Caller, group_id: str, topic: str | bytes) -> bool:
-    """Whether `offset_commit` would let it pass, for a commit of one topic, by its name or its id; what the quick way asks.
-    A topic that is not there is for the general way.
+    """Whether `offset_commit` would let it pass, for a commit of one topic, by its name or its id; what the quick way
+    asks. A topic that is not there is for the general way.
     """
     name = topic if isinstance(topic, str) else name_of(broker, topic)
     if not name:

@@ -1,8 +1,8 @@
 """Keys and values of `__transaction_state`, byte for byte as Apache Kafka writes them.
 
     key    int16 version = 0;  string transactional id
-    value  int16 version;  v0 plain, v1 flexible with the fields of KIP-890 as tags (0 previous producer id, 1 next producer id,
-           2 the client's transaction version, 3 next producer epoch). No value: the id has expired
+    value  int16 version;  v0 plain, v1 flexible with the fields of KIP-890 as tags (0 previous producer id,
+           1 next producer id, 2 the client's transaction version, 3 next producer epoch). No value: the id has expired
 
 One record holds the whole state of a transactional id, so the last one is all that counts, and compaction may drop the
 others. Key and value versions that we do not know are left alone when the topic is loaded: somebody newer wrote them.

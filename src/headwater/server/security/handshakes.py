@@ -1,10 +1,10 @@
 """TLS handshakes in helper threads: a step costs a millisecond or two of OpenSSL's time, which the loop does not have.
 
-OpenSSL lets go of the GIL while it computes, so the loop goes on beside it. At most `threads_max` steps are under way at
-once, however many connections wait, and addresses take turns: who connects by the thousand from one address waits behind
-himself, and a client from elsewhere waits for one step of each address at most. A socket is lent to a thread when its
-turn has come and not before, so that a connection which ends while it waits withdraws its step and closes its socket at
-once.
+OpenSSL lets go of the GIL while it computes, so the loop goes on beside it. At most `threads_max` steps are under way
+at once, however many connections wait, and addresses take turns: who connects by the thousand from one address waits
+behind himself, and a client from elsewhere waits for one step of each address at most. A socket is lent to a thread
+when its turn has come and not before, so that a connection which ends while it waits withdraws its step and closes its
+socket at once.
 
 `Turns` decides who is next and knows no threads. Both are owned by the server's loop; the threads take a step, and post
 what came of it.

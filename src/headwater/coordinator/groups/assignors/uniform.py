@@ -46,7 +46,8 @@ def _assign_homogeneous(group: GroupSpec) -> Assignment:
         free += revoked
         missing = quota + (extra > 0) - len(kept)
         takes_extra = extra > 0
-        # Only as many members are given one more as there are extra partitions, and those that hold one more already come first.
+        # Only as many members are given one more as there are extra partitions,
+        # and those that hold one more already come first.
         if takes_extra and missing > 0 and len(member_ids) - place > extra:
             missing -= 1
             takes_extra = False

@@ -1,11 +1,11 @@
 """`uniform` for members with different subscriptions: everything is assigned first, then moved until no move helps.
 
 1. A member keeps what it had, of the topics that it is still subscribed to.
-2. What nobody has goes, topic by topic, to the subscriber with the fewest partitions. The topics with the most partitions for each
-   subscriber come first: the later ones, with more choice, even out what they leave behind.
-3. Topic by topic, partitions move from its fullest subscribers to its emptiest, until they differ by at most one or the fullest have
-   none of this topic left. This is repeated, because a move in one topic can make room for one in another: until a whole round moved
-   nothing, 16 rounds at the most.
+2. What nobody has goes, topic by topic, to the subscriber with the fewest partitions. The topics with the most
+   partitions for each subscriber come first: the later ones, with more choice, even out what they leave behind.
+3. Topic by topic, partitions move from its fullest subscribers to its emptiest, until they differ by at most one or the
+   fullest have none of this topic left. This is repeated, because a move in one topic can make room for one in another:
+   until a whole round moved nothing, 16 rounds at the most.
 """
 
 from heapq import heapify, heappop, heappush, heapreplace

@@ -134,7 +134,8 @@ def downgrade(decision: Decision, leaving: Collection[Member], *, begin_rebalanc
     classic.protocol_name = classic.select_protocol()
     for each in classic.members.values():
         version = embedded.read_version(each.metadata(classic.protocol_name))  # only their first protocol was looked at
-        # Until it has joined again a member has what it has, whatever it was to have: the group may become a consumer group before.
+        # Until it has joined again a member has what it has, whatever it was to have:
+        # the group may become a consumer group before.
         has = (
             group.members[each.member_id].owned if begin_rebalance else group.target.get(each.member_id, NO_PARTITIONS)
         )

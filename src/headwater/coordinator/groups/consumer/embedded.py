@@ -4,7 +4,8 @@
 Both begin with their int16 version, 0 to 3. Later versions only add fields at the end: what is newer is read as 3, what
 is behind the known fields is left alone. In order, and since which version:
 
-    subscription: topics []string 0, user data bytes 0, owned partitions []{topic string, []int32} 1, generation int32 2, rack string 3
+    subscription: topics []string 0, user data bytes 0, owned partitions []{topic string, []int32} 1,
+                  generation int32 2, rack string 3
     assignment:   partitions []{topic string, []int32} 0, user data bytes 0
 
 `ValueError` says that the bytes are something else.
