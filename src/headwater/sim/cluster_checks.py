@@ -1,7 +1,7 @@
 """What must hold between the brokers of a cluster, by their own logs and by what ZooKeeper says is true.
 
-I8  all below any presumed leader's high watermark stands on every member of the true in-sync replicas (after every event: that
-    their logs reach so far; at the end: that the bytes are the same, I10)
+I8  all below any presumed leader's high watermark stands on every member of the true in-sync replicas (after every
+    event: that their logs reach so far; at the end: that the bytes are the same, I10)
 I9  within a leader epoch the high watermark never goes back
 I11 a leader epoch has one presumed leader
 
@@ -137,7 +137,8 @@ class ClusterChecks:
     def replicas_are_equal(self) -> None:
         for key, state in self._state.partitions.items():
             replicas = [replica_of(self._nodes[node_id], key) for node_id in state.replicas]
-            # One that led may have deleted more than whoever leads now: it was not acknowledged, and does not come back.
+            # One that led may have deleted more than whoever leads now:
+            # it was not acknowledged, and does not come back.
             start = max(p.log.log_start_offset for p in replicas if p is not None)
             contents = [_content(p.log, start, p.high_watermark) for p in replicas if p is not None]
             if state.topic in INTERNAL_TOPICS or is_compacted(state.topic):  # each broker compacts by itself

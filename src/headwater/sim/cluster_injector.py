@@ -183,7 +183,9 @@ class ClusterInjector:
         return bool(others) and all(not self.is_tainted(member) and self._runs_since(member) for member in others)
 
     def _runs_since(self, member: Member) -> bool:
-        """The process that became in sync under this epoch, or one that came after it cleanly, runs still, and goes on."""
+        """The process that became in sync under this epoch, or one that came after it cleanly, runs still,
+        and goes on.
+        """
         registered = self._world.state.registration(member.node_id)
         return (
             self._world.node(member.node_id).is_up

@@ -152,8 +152,8 @@ class StateOfCluster:
             self.unclean_elections += 1
 
     def _is_resignation(self, path: str, old: TrueState, new: TrueState) -> bool:
-        """The leader itself wrote, over the state that it led in. The epoch in it stays that of the controller who wrote
-        last (`broker/leader_resignation.py`).
+        """The leader itself wrote, over the state that it led in. The epoch in it stays that of the controller who
+        wrote last (`broker/leader_resignation.py`).
         """
         return (
             new.version == old.version + 1

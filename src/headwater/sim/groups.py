@@ -1,8 +1,8 @@
 """What members of groups were told and what they committed, and whether all of it can be true together.
 
 I13 a committed offset never goes back and never comes from nowhere
-I14 a partition has one owner in a generation (classic groups), one owner at a time (KIP-848); who commits with a generation that
-    is known to be over is refused
+I14 a partition has one owner in a generation (classic groups), one owner at a time (KIP-848); who commits with a
+    generation that is known to be over is refused
 
 Every commit has an offset of its own, so that what is fetched tells which commit it was. A commit is *settled* when
 nobody can apply it any more: it was answered, or its connection is gone. Owned by the world.

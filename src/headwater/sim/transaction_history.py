@@ -4,8 +4,8 @@ I3  a value stands at one offset (`history.py` sees to that)
 I4  what a read_committed reader gets belongs to a transaction whose commit was asked for, and that was not aborted
 I5  a transaction is all or nothing, across partitions and offsets (`audited`)
 I7  no cyclic flow of information: what a transaction has read from another one it cannot have been read by
-I11 who was replaced (a later producer got the transactional id) gets nothing done any more; and nobody is told that it was
-    replaced whom nobody has tried to replace, and whose transaction has not lasted for too long
+I11 who was replaced (a later producer got the transactional id) gets nothing done any more; and nobody is told that it
+    was replaced whom nobody has tried to replace, and whose transaction has not lasted for too long
 
 Each transaction has a number, which grows; its values and the offset that it commits carry that number. Owned by the
 world.
