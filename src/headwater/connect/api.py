@@ -182,7 +182,8 @@ class SourceTask:
 
 class SinkTask:
     context: SinkTaskContext
-    # Whether `put` looks at the values of a `SinkRun` as Arrow's columns (`ArrowColumn`): asked when `start` has returned.
+    # Whether `put` looks at the values of a `SinkRun` as Arrow's columns (`ArrowColumn`):
+    # asked when `start` has returned.
     takes_columns: bool = False
 
     def start(self, props: Mapping[str, str]) -> Any: ...

@@ -6,8 +6,8 @@ has our own plugins, under Java's class names and short ones, and what installed
     [project.entry-points."headwater.connect.connectors"]
     Numbers = "my_package.numbers:NumbersConnector"
 
-and likewise `headwater.connect.converters`, `.transforms` (a class, or a function of a record) and `.predicates`. Classes
-under `headwater.connect.data_sources` are PySpark's (`DataSource`): formats for SparkSource and SparkSink.
+and likewise `headwater.connect.converters`, `.transforms` (a class, or a function of a record) and `.predicates`.
+Classes under `headwater.connect.data_sources` are PySpark's (`DataSource`): formats for SparkSource and SparkSink.
 """
 
 import logging

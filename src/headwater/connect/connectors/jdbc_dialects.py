@@ -81,7 +81,9 @@ class Dialect:
         return self.timestamp_parameter(moment)
 
     def learn_columns(self, connection: Any, base: str) -> None:
-        """Before timestamps of what `base`, a SELECT, gives are compared: for who must know the types of its columns."""
+        """Before timestamps of what `base`, a SELECT, gives are compared:
+        for who must know the types of its columns.
+        """
 
     def column_type(self, schema: Schema) -> str:
         raise NotImplementedError

@@ -108,7 +108,8 @@ _TYPES: Final = {
 }  # fmt: skip
 _UNSIGNED: Final = {"tinyint": s.INT16, "smallint": s.INT32, "int": s.INT64}
 _BINARY: Final = ("binary", "blob")  # the ends of names
-# Of results: numbers of the protocol's column types. Whether one is unsigned is not told, so the next wider type is taken.
+# Of results: numbers of the protocol's column types.
+# Whether one is unsigned is not told, so the next wider type is taken.
 _TYPE_CODES: Final = {
     1: s.INT16, 2: s.INT32, 3: s.INT64, 4: s.FLOAT32, 5: s.FLOAT64, 7: s.TIMESTAMP_SCHEMA, 8: s.INT64, 9: s.INT32,
     10: s.DATE_SCHEMA, 11: s.TIME_SCHEMA, 12: s.TIMESTAMP_SCHEMA, 13: s.INT16, 14: s.DATE_SCHEMA, 16: s.BYTES,

@@ -2,8 +2,9 @@
 
 What a mode can miss is in the docs of `mode`. Offsets and partitions have the names of the connector that this follows:
 {"protocol": "1", "table": ...} or {"query": "query"}; {"incrementing": n, "timestamp": ms, "timestamp_nanos": n}. A
-part of a table (table.partitions) has a partition of its own, with "part": "0", and its offset says of how many ("parts")
-it is one, and by which column ("column"): with other ones, rows are in other parts, so such offsets are refused.
+part of a table (table.partitions) has a partition of its own, with "part": "0", and its offset says of how many
+("parts") it is one, and by which column ("column"): with other ones, rows are in other parts, so such offsets are
+refused.
 """
 
 import contextlib

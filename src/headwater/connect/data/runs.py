@@ -32,8 +32,8 @@ class Column(NamedTuple):
 
 
 class ArrowColumn:
-    """Values of a run as Arrow has them, in the types of `arrow_rows`: all there, structs of one schema. Their values as
-    Connect's are made when somebody looks at them.
+    """Values of a run as Arrow has them, in the types of `arrow_rows`: all there, structs of one schema. Their values
+    as Connect's are made when somebody looks at them.
     """
 
     schemas: None = None

@@ -2,7 +2,8 @@
 
 Keys are plain text, values JSON without schemas:
 
-    status-connector-<name>                    {"state":"RUNNING","trace":null,"worker_id":"host:port","generation":1,"version":"1.0"}
+    status-connector-<name>                    {"state":"RUNNING","trace":null,"worker_id":"host:port","generation":1,
+                                                "version":"1.0"}
     status-task-<name>-<number>                the same
     status-topic-<topic>:connector-<name>      {"topic":{"name":..,"connector":..,"task":0,"discoverTimestamp":ms}}
 

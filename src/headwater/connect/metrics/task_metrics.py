@@ -15,8 +15,8 @@ Values = dict[str, dict[str, float]]  # by group and name; without those that ha
 
 
 class TaskMetrics:
-    """`kind`: source or sink. `now_ms` is monotonic, `wall_ms` the time of day. `fold` is called before anybody looks: it
-    hands over what is counted elsewhere.
+    """`kind`: source or sink. `now_ms` is monotonic, `wall_ms` the time of day. `fold` is called before anybody looks:
+    it hands over what is counted elsewhere.
     """
 
     def __init__(

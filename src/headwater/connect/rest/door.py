@@ -40,7 +40,9 @@ Route = tuple[str, str, rights.Handler, rights.Guard]
 
 
 class HerderFace(Protocol):
-    """What the door asks of a herder, a standalone one's or a distributed one's. What may wait is called in a thread."""
+    """What the door asks of a herder, a standalone one's or a distributed one's.
+    What may wait is called in a thread.
+    """
 
     @property
     def worker(self) -> Worker: ...

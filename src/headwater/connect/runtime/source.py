@@ -1,4 +1,6 @@
-"""The loop of a source task: poll, transform, convert, send, and commit the offsets of what has arrived. At least once."""
+"""The loop of a source task: poll, transform, convert, send, and commit the offsets of what has arrived.
+At least once.
+"""
 
 import asyncio
 import inspect

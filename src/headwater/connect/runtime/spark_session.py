@@ -1,7 +1,8 @@
 """The one Spark session of a worker: begun by the first connector that needs it, stopped with the worker.
 
 What it is made of stands in the worker's properties alone: `spark.master` and every other `spark.*`, jars and packages
-among them; and it knows the data sources that installed packages register. A session whose JVM is gone is forgotten, and the next task that asks begins another one.
+among them; and it knows the data sources that installed packages register. A session whose JVM is gone is forgotten,
+and the next task that asks begins another one.
 """
 
 import logging

@@ -209,7 +209,9 @@ def partition_count(source: Mapping[str, Any]) -> int:
 def source_options(
     connector: str, config: Mapping[str, Any], consumer: Mapping[str, str], plan: QueryPlan
 ) -> dict[str, str]:
-    """The options of the source: the connector's topics, the worker's client, and where to begin without a checkpoint."""
+    """The options of the source: the connector's topics, the worker's client,
+    and where to begin without a checkpoint.
+    """
     made = {f"kafka.{name}": str(value) for name, value in consumer.items() if name not in _REFUSED}
     made["kafka.group.id"] = consumer.get("group.id") or f"connect-{connector}"
     made["startingOffsets"] = consumer.get("auto.offset.reset", "earliest")

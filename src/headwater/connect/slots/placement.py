@@ -7,7 +7,7 @@ moves when it evens out a difference of two, by ending where it is before it beg
 
     WAITING --start--> RUNNING --stop--> MOVING --ended--> WAITING       a slot that goes: WAITING
                           |     \\--stop--> STOPPING --ended--> forgotten
-                          \\--ended by itself--> OVER                    it has failed, and stays so until it is unwanted
+                          \\--ended by itself--> OVER               it has failed, and stays so until it is unwanted
 
 A slot is OPEN, or RETIRING: its lease ends, it gets nothing any more, and what ends there begins again elsewhere.
 """

@@ -10,10 +10,11 @@ from typing import Any, Final
 
 from headwater.connect.errors import ConnectError, RetriableError
 
-# BadValue, FailedToParse, TypeMismatch, Overflow, InvalidLength, InvalidBSON, PathNotViable, ConflictingUpdateOperators,
-# DollarPrefixedFieldName, InvalidIdField, NotSingleValueField, InvalidDBRef, EmptyFieldName, DottedFieldName, ShardKeyNotFound,
-# ImmutableField, DocumentValidationFailure, CannotIndexParallelArrays, BSONObjectTooLarge, DuplicateKey, a place that no geographic
-# index takes, KeyTooLong, a document that an update makes too large.
+# BadValue, FailedToParse, TypeMismatch, Overflow, InvalidLength, InvalidBSON, PathNotViable,
+# ConflictingUpdateOperators, DollarPrefixedFieldName, InvalidIdField, NotSingleValueField, InvalidDBRef,
+# EmptyFieldName, DottedFieldName, ShardKeyNotFound, ImmutableField, DocumentValidationFailure,
+# CannotIndexParallelArrays, BSONObjectTooLarge, DuplicateKey, a place that no geographic index takes, KeyTooLong, a
+# document that an update makes too large.
 _OF_DOCUMENTS: Final = frozenset(
     {2, 9, 14, 15, 16, 22, 28, 40, 52, 53, 54, 55, 56, 57, 61, 66, 121, 171, 10334, 11000, 16755, 17280, 17419}
 )

@@ -158,7 +158,8 @@ class MongoSourceTask(SourceTask):
             watched = watched[config["database"]]
         if config["collection"]:
             watched = watched[config["collection"]]
-        # Unlike resume_after, start_after may stand behind the end of a stream, when what it watched was dropped or renamed.
+        # Unlike resume_after, start_after may stand behind the end of a stream,
+        # when what it watched was dropped or renamed.
         options: dict[str, Any] = {"max_await_time_ms": config["poll.await.time.ms"], "start_after": self._token}
         if config["change.stream.full.document"] not in ("", "default"):
             options["full_document"] = config["change.stream.full.document"]

@@ -235,7 +235,9 @@ class SparkSourceTask(SourceTask):
 
 
 def _pack(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-    """For `mapInArrow`: each batch as one row, in Arrow's stream format, so that values come to the driver as they are."""
+    """For `mapInArrow`: each batch as one row, in Arrow's stream format,
+    so that values come to the driver as they are.
+    """
     import io
 
     import pyarrow as pa

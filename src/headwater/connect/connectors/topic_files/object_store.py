@@ -7,10 +7,11 @@ it is written, an object that names them all:
 
 1. write the intent, 2. write the files, 3. see that the intent is still there, 4. delete it. Whoever finds an intent,
 and not all of its files, goes on at the cut's first offset: the records make the same files again (`rotation`). Before
-it deletes that intent, it writes one of its own for the same files, and keeps it until it has written them all. So files
-that a task before it still writes never pass for a whole cut, whoever dies meanwhile. Files of such a cut that the
-records do not make again (the configuration is another one) are deleted before the first new one is written; others are
-never deleted, so that no late delete can meet a file that counts. Readers may see some files of a cut before the others.
+it deletes that intent, it writes one of its own for the same files, and keeps it until it has written them all. So
+files that a task before it still writes never pass for a whole cut, whoever dies meanwhile. Files of such a cut that
+the records do not make again (the configuration is another one) are deleted before the first new one is written; others
+are never deleted, so that no late delete can meet a file that counts. Readers may see some files of a cut before the
+others.
 
 A task that has lost its partition without knowing writes the same bytes under the same names. Its intent has its own
 name, so neither ends the other's; when its intent is gone, it fails, before its group commits. What this does not keep
@@ -188,7 +189,9 @@ class ObjectStore:
             self._kept[place] = [each for each in ours.values() if each.place == place]
 
     def _scan_twice(self, topic: str, partitions: set[int]) -> _Found:
-        """Objects come and go while they are listed and read; what two scans saw was there between them, all at once."""
+        """Objects come and go while they are listed and read;
+        what two scans saw was there between them, all at once.
+        """
         before = None
         while True:
             try:
@@ -276,8 +279,8 @@ def _check(place: TopicPartition, offset: int | None, found: _Found) -> None:
 def half_done(
     place: TopicPartition, first: int, files: frozenset[str], finished: dict[str, FileName]
 ) -> frozenset[str] | None:
-    """The files of a cut that is to be written again, as far as they are there. None: all are there, or others follow them, so
-    that its intent was left by a task that is behind.
+    """The files of a cut that is to be written again, as far as they are there. None: all are there, or others follow
+    them, so that its intent was left by a task that is behind.
     """
     there = files & finished.keys()
     if there == files:

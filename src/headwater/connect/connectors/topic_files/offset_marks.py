@@ -5,9 +5,10 @@ The names of files say where to go on; a *mark* says it beside them, as a name t
     <topic>/_offsets/<partition>+<generation>+<offset>.mark         `none` for an offset: wherever the group is
     <topic>/_offsets/<partition>+<generation>+<offset>.setting      the same, while files leave for it
 
-A partition goes on behind its last record in a file, or at its mark where that is further on. So setting an offset puts a
-mark, and files with records from there on leave: they are kept under `<topic>/_replaced/<generation>/`, which readers of
-directories such as Spark pass over. Who finds that this was begun and did not end, ends it. A file that has records on both sides of the offset cannot leave, and is told.
+A partition goes on behind its last record in a file, or at its mark where that is further on. So setting an offset puts
+a mark, and files with records from there on leave: they are kept under `<topic>/_replaced/<generation>/`, which readers
+of directories such as Spark pass over. Who finds that this was begun and did not end, ends it. A file that has records
+on both sides of the offset cannot leave, and is told.
 
 Each mark has a generation of its own. A task knows that of its start, and writes nothing once there is a later one: one
 that has slept since would otherwise put files there that make the next task go on behind them.
@@ -98,8 +99,8 @@ def check_generation(place: TopicPartition, known: int, marks: Iterable[Mark]) -
 
 
 def leaving(place: TopicPartition, offset: int | None, files: Iterable[tuple[File, FileName]]) -> list[File]:
-    """The files with records from the offset on, last ones first: whoever dies meanwhile leaves what a later offset would
-    have left.
+    """The files with records from the offset on, last ones first: whoever dies meanwhile leaves what a later offset
+    would have left.
     """
     there = [each for each in files if each[1].partition == place.partition and each[1].last >= (offset or 0)]
     return [file for file, _ in sorted(there, key=lambda each: (each[1].last, each[1].first), reverse=True)]

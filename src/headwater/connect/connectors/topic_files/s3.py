@@ -3,8 +3,8 @@
 Arrow uploads in parts, and its streams know no abort: `close`, which the destructor calls too, completes the upload
 with the parts that are there. Only with `background_writes` does a stream remember that a part was refused; then no
 `close` completes it, and the object does not come to be. A stream that did not take all the data is never closed, nor
-destroyed: its destructor would complete the upload, and waits for ever where the process ends, since nobody runs Arrow's
-threads any more.
+destroyed: its destructor would complete the upload, and waits for ever where the process ends, since nobody runs
+Arrow's threads any more.
 """
 
 import contextlib

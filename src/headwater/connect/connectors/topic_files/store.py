@@ -52,7 +52,9 @@ class Store(Protocol):
         """The same without changing anything, for whoever asks while no task runs."""
 
     def partitions(self) -> set[TopicPartition]:
-        """Those of which anything here says where to go on: files, cuts that are half written, offsets that were set."""
+        """Those of which anything here says where to go on:
+        files, cuts that are half written, offsets that were set.
+        """
 
     def check_offset(self, place: TopicPartition, offset: int | None) -> None:
         """ConnectError: it cannot be set. Changes nothing."""

@@ -21,7 +21,8 @@ INTERNAL_TYPE: Final = "connect.internal.type"
 PRECISION: Final = "connect.decimal.precision"
 PRECISION_DEFAULT: Final = 64
 
-# What has no schema is a record with one field for each type, of which at most one is not null: unions cannot refer to themselves.
+# What has no schema is a record with one field for each type, of which at most one is not null:
+# unions cannot refer to themselves.
 ANYTHING_NAME: Final = f"{NAMESPACE}.Anything"
 ANYTHING: Final[dict[str, Any]] = {
     "type": "record",

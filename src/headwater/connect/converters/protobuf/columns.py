@@ -52,7 +52,9 @@ def column_reader(message: Message, schema: Schema) -> ColumnReader | None:
 
 
 def _has_none(message: Message) -> bool:
-    """Whether a field here or further inside has no columns. No message contains itself: Connect has no schema of it."""
+    """Whether a field here or further inside has no columns.
+    No message contains itself: Connect has no schema of it.
+    """
     for field in message.fields:
         target = field.target
         if isinstance(target, Message) and (
