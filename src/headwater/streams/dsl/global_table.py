@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 
 class GlobalTable(HasFrames):
-    """Of a topic. Its store has a name, by which every processor may read it. `df` is in `frames`: it reads the topic."""
+    """Of a topic. Its store has a name, by which every processor may read it.
+    `df` is in `frames`: it reads the topic.
+    """
 
     is_table = True
 

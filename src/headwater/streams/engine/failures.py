@@ -24,9 +24,9 @@ _OTHER_SERDE: Final = 'Records in another form need a serde, as in app.stream(to
 class Failure:
     """What went wrong, where, and with which record; in a punctuator there is none.
 
-    What the record led to may have been held back, by the record cache, `suppress` or a join with a grace, and have gone
-    on because of another one. Then `metadata` says which record it was, and `record` is None if it is not in memory any
-    more: after a restart, or behind a join.
+    What the record led to may have been held back, by the record cache, `suppress` or a join with a grace, and have
+    gone on because of another one. Then `metadata` says which record it was, and `record` is None if it is not in
+    memory any more: after a restart, or behind a join.
     """
 
     stage: Stage

@@ -5,7 +5,8 @@ what lies there: a task that goes from one to the other goes on at once, and a c
 use. So a copy is never in its owner's place, and there is one in a place at most. A *lag* is how many offsets of its
 changelogs a copy does not have yet.
 
-* A lost task goes to a copy within the acceptable lag; else to where its state lies on disk; else to the copy that is least behind.
+* A lost task goes to a copy within the acceptable lag; else to where its state lies on disk;
+  else to the copy that is least behind.
 * A task whose owner lives and whose target is elsewhere stays; its target warms up a copy, of few tasks at a time. When
   that is within the acceptable lag the task moves, once. Stateless tasks move at once.
 * Standby copies are on distinct hosts as far as there are so many; those that are there stay unless that needs another;
@@ -116,7 +117,9 @@ def assign_standbys(
 def _warming(
     owners: Mapping[str, int], targets: Mapping[str, int], before: Mapping[str, Collection[int]], copies: Copies
 ) -> list[str]:
-    """Tasks whose targets are behind, those first that warm up already: a copy that is begun is not left for another."""
+    """Tasks whose targets are behind, those first that warm up already:
+    a copy that is begun is not left for another.
+    """
     elsewhere = [
         task
         for task in set(copies.stateful) & owners.keys()

@@ -2,7 +2,8 @@
 
     application, state, process, records, dropped, error
     slots   slot, process, tasks, records
-    tasks   task, slot, state, restored_records, restored_offsets, restore_offsets, lag, inputs, standbys (slot, lag, restored_records)
+    tasks   task, slot, state, restored_records, restored_offsets, restore_offsets, lag, inputs, standbys
+            (slot, lag, restored_records)
     errors  what went wrong lately and was overcome, the latest last: at_ms, slot, error
 
 State of the application: starting, running, restoring, rebalancing (tasks have no slot, or are on their way to one),

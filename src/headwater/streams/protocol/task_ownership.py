@@ -5,15 +5,16 @@ and is sent the answer. The shells in `lead` and `slot` drive it with the client
 through crashes, zombies and lost answers at every step. Why it holds is told in docs/adr/0020-streams-exactly-once.md.
 In short:
 
-* The lead is the only member of the application's group, and static. When a successor joins, whatever its predecessor's slots
-  commit from then on is refused, because commits carry the member's metadata.
+* The lead is the only member of the application's group, and static. When a successor joins, whatever its predecessor's
+  slots commit from then on is refused, because commits carry the member's metadata.
 * Only the lead takes producer ids (a bare InitProducerId), and only while it is the member. That aborts what the id had
   open,
   and waits for what it had decided. A new run takes all ids of earlier runs first.
 * A slot opens a task by claiming its state, and replays the changelog up to the *high watermark* that stood after all
   former
-  owners were fenced or had released it. The last stable offset is not enough: a commit that is decided may have its offsets
-  shown while the marker in the changelog is still to come. Offsets are read with require_stable for the same reason.
+  owners were fenced or had released it. The last stable offset is not enough: a commit that is decided may have its
+  offsets shown while the marker in the changelog is still to come. Offsets are read with require_stable for the same
+  reason.
 * A commit is one transaction: results, changes and offsets. The state on disk follows when it is certain, and checks
   its owner.
   The state is never ahead of the changelog, so nothing is ever undone. Where the outcome is unknown, what is pending is
@@ -262,7 +263,9 @@ def fence_steps(transactional_id: str, member: Member) -> Steps:
 
 
 def recover_steps(tasks: tuple[Task, ...], producer: SlotProducer, member: Member) -> Steps:
-    """After a transaction that failed or whose outcome is unknown -> SlotProducer, with which tasks are opened again."""
+    """After a transaction that failed or whose outcome is unknown -> SlotProducer,
+    with which tasks are opened again.
+    """
     for task in tasks:
         yield DropPending(task)
     taken: SlotProducer = yield from fence_steps(producer.transactional_id, member)

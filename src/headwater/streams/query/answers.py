@@ -44,7 +44,9 @@ def answer(tasks: Sequence[tuple[Readable, StorePlan]], question: Question) -> l
 
 
 def _likely_first(tasks: Sequence[tuple[Readable, StorePlan]], key: Any) -> Sequence[tuple[Readable, StorePlan]]:
-    """Where the default partitioner puts the key, if all partitions are here; an application may have put it elsewhere."""
+    """Where the default partitioner puts the key, if all partitions are here;
+    an application may have put it elsewhere.
+    """
     if len(tasks) < 2:
         return tasks
     task, plan = tasks[0]

@@ -146,8 +146,8 @@ class CommitWriter:
             return
 
     def _flush(self, producer: Producer, topics: Sequence[str]) -> None:
-        """Waits for the brokers, but not for long once the run is to end, nor for a topic that is gone: the next producer
-        looks for it anew, and has it made where brokers make topics.
+        """Waits for the brokers, but not for long once the run is to end, nor for a topic that is gone: the next
+        producer looks for it anew, and has it made where brokers make topics.
         """
         give_up_at: float | None = None
         missing_since: float | None = None

@@ -3,7 +3,8 @@
 The thread that calls `run_slot` reads the connection and says now and then that it lives; each application has a thread
 of its own. When the connection is lost, nothing more is committed and `run_slot` raises: whoever supplies slots starts
 another. The thread of the connection waits for no application: while it did, all others of the slot would hear nothing,
-and the lead would take the slot for dead. So an application that comes again waits in its own thread for the one before.
+and the lead would take the slot for dead. So an application that comes again waits in its own thread for the one
+before.
 """
 
 import time

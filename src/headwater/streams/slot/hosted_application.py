@@ -3,9 +3,9 @@ the lead gives it.
 
     Introduce -> Ready;  Assign -> (commit, release, open) -> Owned;  stop -> (commit, close) -> Released, or GaveUp
 
-The thread that reads the connection calls `assign`, `answer`, `stop` and `lose`, which only leave a note; an earlier run
-of the application in this slot is waited for here, and not there. Whatever is
-raised here ends the application's part in this slot, and is told to the lead; other applications of the slot go on.
+The thread that reads the connection calls `assign`, `answer`, `stop` and `lose`, which only leave a note; an earlier
+run of the application in this slot is waited for here, and not there. Whatever is raised here ends the application's
+part in this slot, and is told to the lead; other applications of the slot go on.
 """
 
 import base64

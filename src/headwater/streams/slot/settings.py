@@ -28,17 +28,25 @@ class RunSettings:
     transaction_timeout_ms: int = 60_000
     repartition_purge_interval_ms: int = 30_000
     num_standby_replicas: int = 0
-    """How many slots, beside its owner, keep a copy of each task's state: on other machines than the owner's. On Spark."""
+    """How many slots, beside its owner, keep a copy of each task's state: on other machines than the owner's.
+    On Spark.
+    """
     acceptable_recovery_lag: int = 10_000
     """How many changelog offsets a copy may be behind for its task to move there."""
     max_warmup_replicas: int = 2
     """How many tasks at a time are copied to where they are to move, until the copy is near enough. On Spark."""
     cache_max_bytes: int | None = None
-    """Of the record cache of each slot, `statestore.cache.max.bytes`: of a key's changes between two commits only the last goes on. 0: there is none. None: as the application's `config` says, which is none by default."""
+    """Of the record cache of each slot, `statestore.cache.max.bytes`: of a key's changes between two commits only the
+    last goes on. 0: there is none. None: as the application's `config` says, which is none by default.
+    """
     emit_interval_ms: int = 1000
-    """The results of windows and outer joins that have closed are looked for so often, by the clock, as in Kafka Streams. 0: with every record."""
+    """The results of windows and outer joins that have closed are looked for so often, by the clock,
+    as in Kafka Streams. 0: with every record.
+    """
     leave_on_stop: bool = True
-    """A clean stop leaves the group empty at once, so that it can be reset. False: the member stays until its session ends, and a run that comes before that need not wait for a first rebalance."""
+    """A clean stop leaves the group empty at once, so that it can be reset. False: the member stays until its session
+    ends, and a run that comes before that need not wait for a first rebalance.
+    """
     allow_state_loss: bool = False
     """Starts also where the topology has changed so that state of the former run would be lost."""
     queries: int | None = None
@@ -49,7 +57,9 @@ class RunSettings:
     queries_door: Mapping[str, str] | None = None
     """TLS and a login for queries: `ssl.*`, `authentication.method=BASIC`, as all HTTP doors have them."""
     client: Mapping[str, Any] = field(default_factory=dict)
-    """Further settings of consumers, producer and admin client: security, buffers. Each client takes those that it knows."""
+    """Further settings of consumers, producer and admin client: security, buffers.
+    Each client takes those that it knows.
+    """
 
     def refuse_door_of_slots(self) -> None:
         """Several slots answer together, and ask each other in plain HTTP: they would be open where a login was asked

@@ -19,7 +19,9 @@ VALID_TO_UNDEFINED: Final = -1
 """What a versioned store answers to a put that is the latest version."""
 
 Changelog = Callable[[bytes, bytes | None, int | None], None]
-"""(key, value, timestamp) of a changelog record. The timestamp is None where it is that of the record being processed."""
+"""(key, value, timestamp) of a changelog record.
+The timestamp is None where it is that of the record being processed.
+"""
 
 
 class Store(Protocol):

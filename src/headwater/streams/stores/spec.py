@@ -31,7 +31,9 @@ class StoreSpec:
     segment_interval_ms: int | None = None
     """None: Kafka Streams' default, half of the retention, and a minute at least."""
     ttl_ms: int | None = None
-    """Of key-value stores: a row is deleted when stream time is further than this beyond its timestamp. None: it stays."""
+    """Of key-value stores: a row is deleted when stream time is further than this beyond its timestamp.
+    None: it stays.
+    """
     retain_duplicates: bool = False
     time_ordered: bool = False
     """Can be asked by time over all keys: for results that are emitted when windows close."""

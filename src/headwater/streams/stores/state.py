@@ -123,7 +123,9 @@ class TaskState(Protocol):
         """Forgets everything but the owner, at once."""
 
     def forget_store(self, spec: StoreSpec, changelogs: Iterable[ChangelogPartition]) -> None:
-        """Forgets the rows of one store, its notes and its position, at once. What others have stays, written or not."""
+        """Forgets the rows of one store, its notes and its position, at once.
+        What others have stays, written or not.
+        """
 
     def close(self) -> None: ...
 
@@ -140,7 +142,9 @@ _COPY = b"standby"
 
 
 def mark_copy(state: TaskState, *, is_copy: bool) -> None:
-    """Whether this is a standby's copy of the state of a task that another slot processes. Saved with the next commit."""
+    """Whether this is a standby's copy of the state of a task that another slot processes.
+    Saved with the next commit.
+    """
     if is_copied(state) != is_copy:
         state.notes.put(_COPY, b"1" if is_copy else None)
 

@@ -162,7 +162,9 @@ class Windows(RestoresOneByOne):
         return self.fetch_all(0, LONG_MAX, reverse=reverse)
 
     def _earliest(self) -> int:
-        """The first window start that is still seen. A time-ordered store of Kafka Streams shows one millisecond more."""
+        """The first window start that is still seen.
+        A time-ordered store of Kafka Streams shows one millisecond more.
+        """
         earliest = self.segments.stream_time - self.segments.retention_ms
         return earliest if self._index is not None else earliest + 1
 

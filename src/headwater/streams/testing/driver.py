@@ -1,8 +1,9 @@
 """`app.test()`: pipe records in, read what comes out, advance the clock, look into stores.
 
 Each record is processed completely, through repartition topics and topics that are written and read again, before the
-next, and committed: a record cache, where the application has one, is flushed then. With one partition the order is that of Kafka Streams' TopologyTestDriver: what waits in internal topics is merged
-by time. With `partitions=N` there is a task per sub-topology and partition, and keys meet as on a broker.
+next, and committed: a record cache, where the application has one, is flushed then. With one partition the order is
+that of Kafka Streams' TopologyTestDriver: what waits in internal topics is merged by time. With `partitions=N` there is
+a task per sub-topology and partition, and keys meet as on a broker.
 """
 
 from collections.abc import Iterable, Iterator

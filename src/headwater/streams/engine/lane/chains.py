@@ -62,7 +62,9 @@ Call = Callable[..., list[Any]]
 
 
 def _calls(function: Callable[..., Any], alone: str) -> Call:
-    """Calls a function of key and other columns for each record; under the name `alone` it has one that takes no key."""
+    """Calls a function of key and other columns for each record;
+    under the name `alone` it has one that takes no key.
+    """
     short = getattr(function, alone, None)
     if short is not None:
         return lambda keys, *columns: _results_of(short, *columns)  # noqa: ARG005
@@ -123,7 +125,9 @@ class JoinStep:
         batch.values = self._call(batch.keys, batch.values, rows)
 
     def _find(self, keys: Cells) -> list[Any]:
-        """The value of each row, None where there is no row; as bytes, which may stand for None, unless they are texts."""
+        """The value of each row, None where there is no row;
+        as bytes, which may stand for None, unless they are texts.
+        """
         rows, native = self._rows, self._native
         if native is None:
             listed = [None if key is None else rows.get(key) for key in keys]

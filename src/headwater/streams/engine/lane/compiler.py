@@ -232,7 +232,9 @@ class Compiler:
         return True
 
     def _takes_objects(self, output: Output, node: SinkNode, flow: Flow, serde: Serde) -> bool:
-        """Whether this topic gets its values as objects. The first way to its sink decides; with two sinks none does."""
+        """Whether this topic gets its values as objects.
+        The first way to its sink decides; with two sinks none does.
+        """
         if output.of_objects is None:
             alone = sum(each.topic == node.topic for each in self._sinks.values()) == 1
             has_bytes = flow.raw_value is not None and flow.raw_value.serde is serde
