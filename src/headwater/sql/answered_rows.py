@@ -1,7 +1,7 @@
 """Rows of a server's answer as values of Python: a DECIMAL keeps its digits, a DOUBLE is a float.
 
-JSON writes both as a number with a point, so the type of the column says which of them it is. `for_python` goes further:
-dates, times and bytes, which JSON has not, become those of Python.
+JSON writes both as a number with a point, so the type of the column says which of them it is. `for_python` goes
+further: dates, times and bytes, which JSON has not, become those of Python.
 """
 
 from __future__ import annotations

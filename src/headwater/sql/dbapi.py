@@ -6,8 +6,8 @@
         cursor.fetchall()
 
 Parameters are written into the statement as literals, between quotes where they are text, so that a value never becomes
-part of the statement. A push query is read row by row; closing the cursor ends it. Each statement is carried out when it
-is executed: there are no transactions to commit.
+part of the statement. A push query is read row by row; closing the cursor ends it. Each statement is carried out when
+it is executed: there are no transactions to commit.
 """
 
 from __future__ import annotations

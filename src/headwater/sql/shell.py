@@ -30,7 +30,9 @@ class ServerAwayError(UserError):
 
 
 class RefusedError(UserError):
-    """What the server says of a statement that it did not carry out. `code`: ksqlDB's error code, 40001 and the like."""
+    """What the server says of a statement that it did not carry out.
+    `code`: ksqlDB's error code, 40001 and the like.
+    """
 
     def __init__(self, what: str, why: str = "", *, code: int) -> None:
         super().__init__(what, why)

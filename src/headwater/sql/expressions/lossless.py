@@ -1,5 +1,5 @@
-"""INSERT: a value of one type as one of another, whole or not at all. Where CAST wraps, cuts off and rounds, this fails;
-so it is within arrays, maps and structs.
+"""INSERT: a value of one type as one of another, whole or not at all. Where CAST wraps, cuts off and rounds, this
+fails; so it is within arrays, maps and structs.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
     def length(text: str | None) -> int: ...                   called with NULL too
     def mean(x: Annotated[pa.Array, "DOUBLE"]) -> Annotated[pa.Array, "DOUBLE"]: ...    scalar, on Arrow columns
     def words(text: str) -> Iterator[str]: ...                 a table function: one row for each value
-    class spread:                                              an aggregate; `undo` for tables and `merge` for sessions may be left out
-        def initial(self): ...
+    class spread:                                              an aggregate; it may also have `undo` for tables
+        def initial(self): ...                                 and `merge` for sessions
         def add(self, state, value: float): ...
         def result(self, state) -> float: ...
 

@@ -246,7 +246,8 @@ class Ahead:
     for all rows of a run at once, and stand behind the columns of the row from then on.
 
     The step takes no number in the topology, so the nodes behind it, and so their stores and topics, are called as they
-    were before there was one. A row that an earlier version left in a topic on the way has no such columns: it is worked out where it is needed.
+    were before there was one. A row that an earlier version left in a topic on the way has no such columns: it is
+    worked out where it is needed.
     """
 
     def __init__(self, given: Sequence[tuple[str, Compiled]], width: int, errors: Errors, *, runs: bool) -> None:

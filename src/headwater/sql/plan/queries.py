@@ -50,8 +50,8 @@ class LastStep:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a query gives: a relation whose row is exactly the value columns, and the names of its columns. Of a query on
-    its own, the row becomes that by the last steps.
+    """What a query gives: a relation whose row is exactly the value columns, and the names of its columns. Of a query
+    on its own, the row becomes that by the last steps.
     """
 
     relation: Relation

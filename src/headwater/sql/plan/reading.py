@@ -94,7 +94,8 @@ def read_source(
     else:
         node = node.process_values(lambda: _AddColumns(source), value=ROWS)
     if source.kind is SourceKind.TABLE:
-        # Made of the stream and not of the topic, so that the table keeps each row with its ROWTIME, ROWPARTITION and ROWOFFSET.
+        # Made of the stream and not of the topic, so that the table keeps each row with its ROWTIME, ROWPARTITION
+        # and ROWOFFSET.
         node = node.to_table()
     return Relation(
         node,
@@ -197,9 +198,9 @@ def timestamp_extractor(
 
 
 def timestamp_of(source: SourceInfo, errors: Errors, *, throws: bool = False) -> Callable[[Any, str], int]:
-    """Milliseconds out of a value of the TIMESTAMP column; -1 is no time, and `errors` are told why. The second argument
-    says which row it is. `throws`: NULL, and text that is no time, are an SqlError, which ends the query; a time before
-    1970 is left out all the same, as Kafka Streams does.
+    """Milliseconds out of a value of the TIMESTAMP column; -1 is no time, and `errors` are told why. The second
+    argument says which row it is. `throws`: NULL, and text that is no time, are an SqlError, which ends the query; a
+    time before 1970 is left out all the same, as Kafka Streams does.
     """
     read, name = _read_timestamp(source), source.timestamp_column
 

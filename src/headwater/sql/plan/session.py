@@ -282,7 +282,8 @@ class Session:
 
     def _query_id(self, kind: str, name: str) -> str:
         self.next_query_number += 1
-        # It becomes part of names of groups, topics and directories, so a quoted name lends it only what those may have.
+        # It becomes part of names of groups, topics and directories,
+        # so a quoted name lends it only what those may have.
         return f"{kind}_{re.sub(r'[^A-Za-z0-9_]', '_', name)[:100]}_{self.next_query_number - 1}"
 
     def _given_id(self, statement: tree.InsertInto) -> str | None:

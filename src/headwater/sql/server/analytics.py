@@ -303,8 +303,8 @@ def in_duckdbs_words(
 def _stars(
     tokens: Sequence[Token], text: str, called: Mapping[SourceName, str], hidden: Sequence[str]
 ) -> dict[int, str]:
-    """What stands in the place of each `*` of a source, by where that is. What a sub-query gives is whole: it has such a
-    column where it names it. One that says itself what it leaves out stays.
+    """What stands in the place of each `*` of a source, by where that is. What a sub-query gives is whole: it has such
+    a column where it names it. One that says itself what it leaves out stays.
     """
     alone = f"COLUMNS(lambda name: name NOT IN ({', '.join(map(repr, hidden))}))"
     aliases = _aliases(tokens, text, called)
@@ -337,8 +337,8 @@ def _aliases(tokens: Sequence[Token], text: str, called: Mapping[SourceName, str
 
 
 def relation_of(source: SourceInfo, rows: Sequence[Sequence[Any]], pseudo: Sequence[str] = ()) -> Relation:
-    """The rows of a table, columns in the order in which `SELECT *` has them, and those of the `pseudo` columns that are
-    named behind.
+    """The rows of a table, columns in the order in which `SELECT *` has them, and those of the `pseudo` columns that
+    are named behind.
     """
     given = reading.row_columns(source, source.name)
     places = {each.name: place for place, each in enumerate(given)}

@@ -133,8 +133,8 @@ class Api:
         return json_response(found, 200, KSQL_JSON)
 
     async def terminate(self, request: Request) -> Response:
-        """/ksql/terminate: every query ends, and what was made is dropped, with the topics that `deleteTopicList` names or
-        matches. Topics of read-only sources and internal ones stay.
+        """/ksql/terminate: every query ends, and what was made is dropped, with the topics that `deleteTopicList` names
+        or matches. Topics of read-only sources and internal ones stay.
         """
         body = _object(request) if request.body else {}
         given = body.get("deleteTopicList")

@@ -1,6 +1,6 @@
-"""Scalar functions of CREATE FUNCTION in queries that DuckDB carries out: those that the query calls and whose parameters
-and result have plain types. DuckDB calls them row by row. What one raises is NULL, as elsewhere. DuckDB may have a
-function of its own by that name; so ours have others there (`OwnFunction.called`).
+"""Scalar functions of CREATE FUNCTION in queries that DuckDB carries out: those that the query calls and whose
+parameters and result have plain types. DuckDB calls them row by row. What one raises is NULL, as elsewhere. DuckDB may
+have a function of its own by that name; so ours have others there (`OwnFunction.called`).
 """
 
 from __future__ import annotations

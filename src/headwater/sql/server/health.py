@@ -113,8 +113,8 @@ async def _running(node: SqlNode) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 async def _lags(node: SqlNode, queries: Iterable[PersistentQuery], counts: Mapping[str, int]) -> dict[str, Any]:
-    """Of each store that has a changelog, by partition: how far its state is, and where the changelog ends. A store that
-    is restored has all that its query has committed.
+    """Of each store that has a changelog, by partition: how far its state is, and where the changelog ends. A store
+    that is restored has all that its query has committed.
     """
     changelogs = [
         (query, name, [TopicPartition(topic, each) for each in range(counts.get(topic, 0))])

@@ -1,8 +1,8 @@
 """Names of rows in the order of a value, so that those of a range are found without a look at the others.
 
-Most names lie in one sorted list; those that came since it was made in a second, small one, which is merged into it when
-it has grown to a sixteenth of it. Names that were taken away stay until the next merge: `is_there` knows which rows
-there are. So a name costs a merge's share when it comes, and a range two binary searches.
+Most names lie in one sorted list; those that came since it was made in a second, small one, which is merged into it
+when it has grown to a sixteenth of it. Names that were taken away stay until the next merge: `is_there` knows which
+rows there are. So a name costs a merge's share when it comes, and a range two binary searches.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a WHERE says of the key and of the start of the window, so that only those rows are looked at. Pure.
 
-The condition itself is still asked of each row that is found: here it is enough to leave out none that it takes. So only
-constants of the very type of the column count, of types whose order is that of the index.
+The condition itself is still asked of each row that is found: here it is enough to leave out none that it takes. So
+only constants of the very type of the column count, of types whose order is that of the index.
 """
 
 from __future__ import annotations

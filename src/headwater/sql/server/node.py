@@ -102,7 +102,9 @@ class SqlNode:
             await self._run_file(Path(self.config.text("ksql.queries.file")))
 
     def join(self, name: ServerName) -> None:
-        """The other servers learn that this one is there, and where; from now on it may be the one that runs queries."""
+        """The other servers learn that this one is there, and where;
+        from now on it may be the one that runs queries.
+        """
         interval_s = self.config.number("ksql.heartbeat.check.interval.ms") / 1000
         self._reporter.start()
         self._leading.start(

@@ -11,8 +11,8 @@ process can do. One that does not for `silent_max_ms` on end is sent away too. A
 well: an observer that has not come to look for long counts anew, for he may be the one that stood still.
 
 To be wrong does no harm once: a server that was sent away joins again, and no query runs twice, for each run fences the
-one before it. So that it does not happen again and again, a server that came back must answer before it can be sent away
-again, and each time it takes longer.
+one before it. So that it does not happen again and again, a server that came back must answer before it can be sent
+away again, and each time it takes longer.
 
 `Watch` is pure: what the group says and what the knocks met goes in, and who is to be sent away comes out.
 """

@@ -2,9 +2,9 @@
 
 Keys and values have a list of formats each, in ksqlDB's order. A format that cannot be what one record has is struck
 off for good; a record is shown by the first that is left, and as bytes if none is. An empty text strikes off nothing
-(ksqlDB's strikes off all: nothing but bytes comes behind it). A record is one line without control characters. Keys may be windowed too (a start in
-the last eight bytes, or an end and a start). Where ksqlDB takes any eight bytes for a time, here it has to be one
-before the year 10000: a plain text of nine letters is then no window.
+(ksqlDB's strikes off all: nothing but bytes comes behind it). A record is one line without control characters. Keys may
+be windowed too (a start in the last eight bytes, or an end and a start). Where ksqlDB takes any eight bytes for a time,
+here it has to be one before the year 10000: a plain text of nine letters is then no window.
 """
 
 import json

@@ -33,8 +33,8 @@ RESET = "auto.offset.reset"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A query on its own, compiled: its application appends rows to `rows`, and `last` makes of them those of the result,
-    all that came together at once.
+    """A query on its own, compiled: its application appends rows to `rows`, and `last` makes of them those of the
+    result, all that came together at once.
     """
 
     id: str

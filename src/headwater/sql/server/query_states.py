@@ -7,8 +7,8 @@ needs no second way between servers, with its own addresses, certificates and lo
 
 A report counts only while the server that wrote it leads (`peers`): what a former one said is over. A server that stood
 still does not know at once that another leads, and still writes. So records are keyed by query and server: each server
-writes and deletes its own, and a late one says nothing of those of its successor. A server that learns that it no longer
-leads deletes its records; those of one that has left the group are deleted by the next that leads.
+writes and deletes its own, and a late one says nothing of those of its successor. A server that learns that it no
+longer leads deletes its records; those of one that has left the group are deleted by the next that leads.
 
 The decisions are pure (`state_elsewhere`, `changes`, `outdated`); `Reporter` writes and `Reports` reads.
 """

@@ -2,7 +2,8 @@
 
 A push query (EMIT CHANGES) runs until it is closed. A pull query over one table is answered out of its view, one over a
 stream by reading the log to its present end, both with ksqlDB's functions; everything else that SQL can ask (joins,
-sub-queries, a topic without a stream or table, functions that ksqlDB has not) goes to DuckDB over the rows of its sources.
+sub-queries, a topic without a stream or table, functions that ksqlDB has not) goes to DuckDB over the rows of its
+sources.
 """
 
 from __future__ import annotations
@@ -295,8 +296,8 @@ class RowQueries:
     async def _meant(
         self, name: analytics.SourceName, surely: bool, caller: Caller
     ) -> tuple[SourceInfo | None, str | None]:
-        """The stream or table of this name, or else the topic. A name between quotes is a stream's in other letters only
-        where there is no topic that is called just so.
+        """The stream or table of this name, or else the topic. A name between quotes is a stream's in other letters
+        only where there is no topic that is called just so.
         """
         sources = self._session().catalog.sources
         source = sources.get(name.sql)

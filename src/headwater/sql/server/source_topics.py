@@ -1,4 +1,6 @@
-"""The topics of streams and tables: what a new one is made with, and whether one may be deleted with its source. Pure."""
+"""The topics of streams and tables: what a new one is made with, and whether one may be deleted with its source.
+Pure.
+"""
 
 from collections.abc import Mapping
 
