@@ -48,8 +48,9 @@ COORDINATOR_MOVED: Final = frozenset(
 )
 
 
-# A broker answers the requests of a connection in order, and holds some back: a fetch until there are records, a join until
-# all members are in. So what goes to the coordinator of a group has a link of its own, or heartbeats would wait for fetches.
+# A broker answers the requests of a connection in order, and holds some back: a fetch until there are records, a join
+# until all members are in. So what goes to the coordinator of a group has a link of its own, or heartbeats would wait
+# for fetches.
 GROUP_CHANNEL: Final = "group"
 
 

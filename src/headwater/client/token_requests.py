@@ -1,5 +1,5 @@
-"""Tokens of OAUTHBEARER from an HTTP endpoint, by client credentials (RFC 6749, 4.4): what is asked, what an answer means,
-and when a token is to be renewed. Pure: who sends it, and when, is in `reactor/token_source.py`.
+"""Tokens of OAUTHBEARER from an HTTP endpoint, by client credentials (RFC 6749, 4.4): what is asked, what an answer
+means, and when a token is to be renewed. Pure: who sends it, and when, is in `reactor/token_source.py`.
 
 Nothing here repeats the client's secret, a token, or what an endpoint says beyond its error code: it might echo them.
 """

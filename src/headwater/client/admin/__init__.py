@@ -1,8 +1,8 @@
 """Looking after a cluster: `Admin` (synchronous) and `AsyncAdmin` (asyncio), over one set of coroutines.
 
     call_routing            where a call goes, and for how long it is tried
-    topics, records, configs, cluster, log_dirs, replication, groups, members, committed, transactions, acls, quotas, scram
-                            the calls by what they are about, with the types of their results
+    topics, records, configs, cluster, log_dirs, replication, groups, members, committed, transactions, acls, quotas,
+    scram                   the calls by what they are about, with the types of their results
     calls, blocking, aio    how they become methods
 
 The names below load when they are first used.

@@ -2,7 +2,7 @@
 
 | file | what it is for |
 |---|---|
-| consumer, aio | the faces: parameters in, results out, the user's callbacks in the user's thread or loop (`arguments`) |
+| consumer, aio | the faces: parameters in, results out, the user's callbacks in his thread or loop (`arguments`) |
 | core | what the faces share; the host of the group membership; `questions` about the cluster |
 | subscription | what the user asked for; the partitions assigned (`positions` has the state of each) |
 | topics | fresh metadata, patterns |

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound=Message)
 
 _SOFTWARE_NAME: Final = "headwater"
-# Of ApiVersions. v5 adds only which broker a client believes to have reached, which ours does not say; a broker that does
-# not know it would have to be asked twice, at each connection.
+# Of ApiVersions. v5 adds only which broker a client believes to have reached, which ours does not say; a broker that
+# does not know it would have to be asked twice, at each connection.
 _ASKED_FIRST: Final = 4
 _RETIRED_AT: Final = 0.85  # of the time that a login holds
 

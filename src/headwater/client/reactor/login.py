@@ -20,8 +20,8 @@ Call = Callable[[Any, Any], Awaitable[Any]]
 async def has_token(
     address: Address, credentials: Credentials, kernel: Kernel, post: Callable[[Callable[[], None]], None]
 ) -> None:
-    """Returns when the credentials can be shown: tokens may have to be fetched first. Raises KafkaError, of the code that
-    nobody tries again where the endpoint of tokens has refused.
+    """Returns when the credentials can be shown: tokens may have to be fetched first. Raises KafkaError, of the code
+    that nobody tries again where the endpoint of tokens has refused.
     """
     if credentials.token is None:
         return

@@ -1,10 +1,10 @@
 """The token of one client, fetched over HTTP when a login needs it, and kept until a part of its life has passed.
 
-A thread asks the endpoint, since a kernel must not wait; all logins that need a token at the same time wait for the same
-answer. An endpoint in trouble is asked again while `patience_s` lasts, after pauses that double. A renewal that fails
-leaves the old token in use until it ends, and so does one that takes longer than a login can wait. State: the token,
-the question under way and the next pause, all owned by the kernel; the thread only posts what it got. Redirects are not
-followed: the secret is for one address.
+A thread asks the endpoint, since a kernel must not wait; all logins that need a token at the same time wait for the
+same answer. An endpoint in trouble is asked again while `patience_s` lasts, after pauses that double. A renewal that
+fails leaves the old token in use until it ends, and so does one that takes longer than a login can wait. State: the
+token, the question under way and the next pause, all owned by the kernel; the thread only posts what it got. Redirects
+are not followed: the secret is for one address.
 """
 
 import contextlib

@@ -3,7 +3,8 @@ such records.
 
     batch = consumer.poll_arrow(1, schema=AvroColumns("http://localhost:8081", subject="visits-value"))
 
-    producer.send_arrow(table, "visits", value="visit", encode={"value": AvroColumnSerializer("http://localhost:8081", Visit, subject="visits-value")})
+    serializer = AvroColumnSerializer("http://localhost:8081", Visit, subject="visits-value")
+    producer.send_arrow(table, "visits", value="visit", encode={"value": serializer})
 
 Records of several versions side by side all come out in the reader's schema: the one that was given, the latest of a
 subject when it is first needed, or else that of the first record. Null stays null. Owns what it has compiled; for one

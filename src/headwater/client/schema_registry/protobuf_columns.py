@@ -3,7 +3,8 @@ columns; and back.
 
     batch = consumer.poll_arrow(1, schema=ProtobufColumns("http://localhost:8081", subject="orders-value"))
 
-    producer.send_arrow(table, "orders", value="order", encode={"value": ProtobufColumnSerializer("http://localhost:8081", TEXT, subject="orders-value")})
+    serializer = ProtobufColumnSerializer("http://localhost:8081", TEXT, subject="orders-value")
+    producer.send_arrow(table, "orders", value="order", encode={"value": serializer})
 
 Messages of several versions side by side all come out as the reader's: the schema that was given, the latest of a
 subject when it is first needed, or else that of the first record. The message is the one that is named, or else the one

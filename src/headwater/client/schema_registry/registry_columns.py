@@ -58,7 +58,8 @@ class RegistryColumns(FramedColumns):
 class _JsonColumns(FramedColumns):
     """Behind their ids, values of JSON: the types are those of the subject's latest schema, or of the first record's.
     What the schema leaves open is typed by what the values look like. So are, in one call, fields with a value that is
-    none of the type: 1.0 is an integer to a JSON Schema, 2**63 too, and records of other versions may have another type.
+    none of the type: 1.0 is an integer to a JSON Schema, 2**63 too, and records of other versions may have another
+    type.
     """
 
     format_name = "JSON"
