@@ -44,7 +44,9 @@ Files = Mapping[str, FileFacts]
 
 
 class Settings(NamedTuple):
-    """Of one server; `path` is the properties file that they come from, if there is one. Not shown: some are secrets."""
+    """Of one server; `path` is the properties file that they come from, if there is one.
+    Not shown: some are secrets.
+    """
 
     name: str  # "broker 1", "registry", or the file's
     given: Mapping[str, str]

@@ -1,6 +1,6 @@
 """Profiles: a cluster's address, login and doors under a name, so that commands need not be told each time.
 
-    profiles.toml                 for its owner to read and edit: which is current, addresses, the path of the client's properties
+    profiles.toml                 for its owner to read and edit: which is current, addresses, the path of properties
     profiles/<name>.properties    the login, as a client's properties; made here, 0600, in a directory 0700
     the system's keyring          the same, for profiles with `keyring`, which is the entry's name
 

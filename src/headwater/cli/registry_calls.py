@@ -105,7 +105,9 @@ def registry_error(status: int, answer: Any) -> UserError:
 
 
 class RegistryTransport:
-    """The calls as a `SchemaRegistryClient` wants them: the login of a command, each call on a connection of its own."""
+    """The calls as a `SchemaRegistryClient` wants them:
+    the login of a command, each call on a connection of its own.
+    """
 
     def __init__(self, calls: RegistryCalls) -> None:
         self._calls = calls

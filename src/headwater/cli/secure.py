@@ -5,7 +5,7 @@
     broker-N.pem              the same for each of several brokers
     admin.password            of the first user
     zookeeper.password        of the brokers at their ZooKeeper, where several have one
-    zookeeper.jaas            for ZooKeeper (section Server), and for its tools (section Client; KAFKA_OPTS names the file)
+    zookeeper.jaas            for ZooKeeper (section Server) and its tools (section Client; KAFKA_OPTS names the file)
     server.properties         the broker's settings; the broker knows the first user by its own login there
     client.properties         for Java's clients and tools, and for ours (`--command-config`)
     librdkafka.properties     for librdkafka: confluent-kafka, kcat (`kcat -F`)

@@ -1,8 +1,8 @@
 """A session of `headwater sql`: statements one after the other, what they answer for people, scripts, and a spool file.
 
 `RUN SCRIPT`, `SPOOL` and the other commands of the shell (`sql_commands`) are carried out here, as in ksqlDB's command
-line; the server never sees them. The session owns the spool file. What is spooled is each statement after a prompt, what it answered, and its error; a spool file that
-cannot be written is closed and told, the session goes on.
+line; the server never sees them. The session owns the spool file. What is spooled is each statement after a prompt,
+what it answered, and its error; a spool file that cannot be written is closed and told, the session goes on.
 """
 
 import contextlib

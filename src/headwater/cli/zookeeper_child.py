@@ -1,8 +1,9 @@
 """The process between `headwater up` and ZooKeeper's JVM: `python -m headwater.cli.zookeeper_child DATA_DIR PORT
 [JAAS_FILE]`.
 
-With a JAAS file ZooKeeper knows the users in it (SASL DIGEST-MD5), and serves nobody else. Says on stdout when ZooKeeper is ready, stops it on SIGTERM and at the end of stdin, and ends when it ends: the
-supervisor has a child like any other, and ZooKeeper does not outlive it.
+With a JAAS file ZooKeeper knows the users in it (SASL DIGEST-MD5), and serves nobody else. Says on stdout when
+ZooKeeper is ready, stops it on SIGTERM and at the end of stdin, and ends when it ends: the supervisor has a child like
+any other, and ZooKeeper does not outlive it.
 """
 
 import os
@@ -61,8 +62,8 @@ def run(data_dir: Path, port: int, jaas_file: Path | None = None) -> int:
 
 
 def security_of(jaas_file: Path | None) -> tuple[dict[str, str], list[str]]:
-    """ZooKeeper's settings, and its JVM's. The nodes need no ACLs of their own where every session needs a login; so the
-    same data can be opened without one again.
+    """ZooKeeper's settings, and its JVM's. The nodes need no ACLs of their own where every session needs a login; so
+    the same data can be opened without one again.
     """
     if jaas_file is None:
         return {}, []

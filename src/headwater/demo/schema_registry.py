@@ -1,4 +1,6 @@
-"""The schema registry of the demo: a process of its own beside the broker, which ends when its standard input closes."""
+"""The schema registry of the demo: a process of its own beside the broker,
+which ends when its standard input closes.
+"""
 
 import select
 import subprocess

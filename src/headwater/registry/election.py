@@ -147,8 +147,8 @@ def is_unopposed(own: Identity, metadata: Sequence[bytes], *, beside_brokers: bo
 
 
 def last_elected(own: Identity, assignments: Sequence[bytes]) -> Identity | None:
-    """Whom the group elected before this registry came: writes are forwarded there until it has decided anew. None if it
-    does not say, or if it was this registry's predecessor.
+    """Whom the group elected before this registry came: writes are forwarded there until it has decided anew. None if
+    it does not say, or if it was this registry's predecessor.
     """
     for each in assignments:
         try:
@@ -205,9 +205,9 @@ class Elector:
         self._beat.set()
 
     async def standing(self) -> Standing:
-        """Without waiting for an election. Unopposed: nobody leads who could be asked, so this registry leads at once. Two
-        that begin at the same moment may both think so; the later one's producer fences the other's, and the election
-        decides. Else the group may say who leads, and that one is asked meanwhile.
+        """Without waiting for an election. Unopposed: nobody leads who could be asked, so this registry leads at once.
+        Two that begin at the same moment may both think so; the later one's producer fences the other's, and the
+        election decides. Else the group may say who leads, and that one is asked meanwhile.
         """
         request = DescribeGroupsRequest(groups=[self._group_id])
         call = self._session.call_coordinator(

@@ -18,7 +18,8 @@ DELETE_SUBJECT: Final = "DELETE_SUBJECT"
 CLEAR_SUBJECT: Final = "CLEAR_SUBJECT"
 CONTEXT: Final = "CONTEXT"
 
-# What a damaged or hostile record can make Python raise: JSON that is too deep, 1e400 as a version, a field that is missing.
+# What a damaged or hostile record can make Python raise:
+# JSON that is too deep, 1e400 as a version, a field that is missing.
 UNREADABLE: Final = (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError)
 
 TENANT: Final = "default"

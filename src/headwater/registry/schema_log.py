@@ -247,7 +247,9 @@ class SchemaLog:
     # Writing
 
     async def lead(self) -> None:
-        """From now on no earlier leader can write; everything that one has written is in the state when this returns."""
+        """From now on no earlier leader can write; everything that one has written is in the state
+        when this returns.
+        """
         await self.resign()
         producer = AsyncProducer(writer_settings(self._config))
         try:

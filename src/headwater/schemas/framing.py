@@ -1,9 +1,10 @@
 """How a record says which schema it was written with: Confluent's wire format, in the payload or in a header. Pure.
 
 prefix    byte 0, the schema's id as 4 bytes big-endian, then the data
-guid      byte 1, the schema's 16-byte guid; stands in the header `__value_schema_id` or `__key_schema_id`, or before the data
-Protobuf  has the path of the message within its file behind either of them: its length and its indexes as zigzag varints; the
-          first message alone, [0], is the single byte 0
+guid      byte 1, the schema's 16-byte guid; stands in the header `__value_schema_id` or `__key_schema_id`, or before
+          the data
+Protobuf  has the path of the message within its file behind either of them: its length and its indexes as zigzag
+          varints; the first message alone, [0], is the single byte 0
 """
 
 import struct

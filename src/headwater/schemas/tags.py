@@ -25,7 +25,9 @@ def tagged_entities(schema: ParsedSchema) -> dict[Entity, list[str]]:
 
 
 def with_tags(schema: ParsedSchema, add: Tags, remove: Tags) -> str:
-    """The schema's text with tags added, and then others removed. Raises SchemaError for an entity that is not there."""
+    """The schema's text with tags added, and then others removed.
+    Raises SchemaError for an entity that is not there.
+    """
     match schema.schema_type:
         case SchemaType.AVRO:
             from headwater.schemas.avro.tags import avro_with_tags

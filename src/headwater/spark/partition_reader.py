@@ -62,8 +62,8 @@ def read_typed_range(
     raw: list[str],
     schema: "pyarrow.Schema",
 ) -> Iterator["pyarrow.RecordBatch"]:
-    """The same with keys and values decoded. `raw` names all columns of the source, for a record that does not decode is
-    kept whole.
+    """The same with keys and values decoded. `raw` names all columns of the source, for a record that does not decode
+    is kept whole.
     """
     from headwater.spark.client_options import shared_settings
     from headwater.spark.serdes.bad_records import DeadLetterTopic, typed_batches

@@ -111,8 +111,8 @@ class TopicLogs:
 
     async def _ends(self, session: Session, partitions: Iterable[TopicPartition]) -> Facts:
         """Both questions go out together, the earliest offsets first: a batch waits for one answer less. A partition
-        whose leader moves meanwhile may be asked in the other order; its earliest offset may then be the larger one, and
-        nothing is read of it.
+        whose leader moves meanwhile may be asked in the other order; its earliest offset may then be the larger one,
+        and nothing is read of it.
         """
         asked = sorted(partitions)
         earliest, latest = await self._answers(

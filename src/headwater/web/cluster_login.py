@@ -102,7 +102,9 @@ class ClusterCaller:
         return frozenset(need for need, allowed in have.items() if allowed)
 
     def _keep(self, answers: Mapping[Need, bool], now_s: float) -> None:
-        """What there is no room for is asked again. Names are a peer's: their bytes are bounded, not only their number."""
+        """What there is no room for is asked again. Names are a peer's:
+        their bytes are bounded, not only their number.
+        """
         size = sum(_size(need) for need in answers if need not in self._known)
         if self._known_bytes + size > _ANSWERS_BYTES_MAX:
             self._known = {need: answer for need, answer in self._known.items() if answer[0] > now_s}
@@ -117,7 +119,9 @@ class ClusterCaller:
             self._known[need] = (now_s + _RIGHTS_S, allowed)
 
     async def _ask(self, needs: list[Need]) -> set[Need]:
-        """In the words of the brokers' answers: one request for the cluster, one for many topics, one for each group."""
+        """In the words of the brokers' answers: one request for the cluster, one for many topics, one
+        for each group.
+        """
         asked = {need: _asked(need) for need in needs}
         topics = sorted({each.name for each in asked.values() if each.resource == ResourceType.TOPIC})
         groups = sorted({each.name for each in asked.values() if each.resource == ResourceType.GROUP})

@@ -1,5 +1,5 @@
-"""HTTP/2, for clients that begin with its preface ("prior knowledge", or agreed by ALPN): the same applications, several
-requests at a time on one connection.
+"""HTTP/2, for clients that begin with its preface ("prior knowledge", or agreed by ALPN): the same applications,
+several requests at a time on one connection.
 
 The `h2` library keeps the protocol's state; it reads no sockets. This owns one connection: each complete request is
 answered by a task of its own, and a task that sends waits for the window that its peer has opened. A request is handed

@@ -51,7 +51,9 @@ class Headers:
 
 
 class HttpError(Exception):
-    """What a door answers instead of a result. Its error hook gives it a body; `code` is the door's own number for it."""
+    """What a door answers instead of a result. Its error hook gives it a body;
+    `code` is the door's own number for it.
+    """
 
     def __init__(self, status: int, message: str, code: int | None = None, headers: Mapping[str, str] | None = None):
         super().__init__(status, message)

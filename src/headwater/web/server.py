@@ -378,7 +378,9 @@ class _Connection:
                 self._parser.feed(watching.result())
 
     async def _send_pieces(self, request: Request, response: Response, keeps_alive: bool, has_body: bool) -> None:
-        """In chunks; to a client of HTTP/1.0 until the connection closes. A stream that fails is cut: no end is sent."""
+        """In chunks; to a client of HTTP/1.0 until the connection closes.
+        A stream that fails is cut: no end is sent.
+        """
         pieces = response.body
         assert not isinstance(pieces, bytes)
         try:

@@ -40,8 +40,9 @@ def sql(
 ) -> int:
     """SQL over streams: a shell to a SQL server, or `-e` and `-f`; and the server itself.
 
-    Without `-e` or `-f` statements are read from the terminal or a pipe, each ended by a semicolon; Ctrl-D ends. RUN SCRIPT
-    'file' runs the statements of a file, SPOOL 'file' writes the session to a file until SPOOL OFF; HELP has the rest.
+    Without `-e` or `-f` statements are read from the terminal or a pipe, each ended by a semicolon; Ctrl-D ends. RUN
+    SCRIPT 'file' runs the statements of a file, SPOOL 'file' writes the session to a file until SPOOL OFF; HELP has the
+    rest.
     """
     if context.invoked_subcommand is not None:
         return 0

@@ -1,7 +1,7 @@
 """`kafka-configs` for users, clients and IP addresses: their quotas, and the SCRAM credentials of users.
 
-Who is meant is said by one or two types with a name each, in the order in which they stand: `--entity-type users --entity-name alice
---entity-type clients --entity-default`, or shorter `--user alice --client-defaults`.
+Who is meant is said by one or two types with a name each, in the order in which they stand: `--entity-type users
+--entity-name alice --entity-type clients --entity-default`, or shorter `--user alice --client-defaults`.
 """
 
 import sys

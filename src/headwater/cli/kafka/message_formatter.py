@@ -1,9 +1,10 @@
 """Records as Kafka's DefaultMessageFormatter prints them:
 
-    CreateTime:123 <TAB> Partition:0 <TAB> Offset:5 <TAB> Delivery:NOT_PRESENT <TAB> Epoch:NOT_PRESENT <TAB> headers <TAB> key <TAB> value
+    CreateTime:123 <TAB> Partition:0 <TAB> Offset:5 <TAB> Delivery:NOT_PRESENT <TAB> Epoch:NOT_PRESENT
+        <TAB> headers <TAB> key <TAB> value
 
-Each part is there if its `print.` property is true; the value is unless that is false. Between parts stands
-`key.separator`.
+in one line. Each part is there if its `print.` property is true; the value is unless that is false. Between parts
+stands `key.separator`.
 """
 
 import struct

@@ -155,7 +155,9 @@ def list_schemas(
     aliases: bool = False,
     visible: Visible = _all,
 ) -> list[dict[str, Any]]:
-    """GET /schemas. With `aliases`, subjects whose alias begins so are listed too, and each says what aliases it has."""
+    """GET /schemas. With `aliases`, subjects whose alias begins so are listed too,
+    and each says what aliases it has.
+    """
     found: list[Version] = []
     named = _aliases(state, prefix, visible) if aliases else {}
     for subject in sorted(state.subjects):

@@ -1,4 +1,6 @@
-"""Tags inside schemas: those that a request adds or removes, those that the version before had, and listing them. Pure."""
+"""Tags inside schemas: those that a request adds or removes, those that the version before had, and listing them.
+Pure.
+"""
 
 from collections.abc import Iterable
 from dataclasses import replace

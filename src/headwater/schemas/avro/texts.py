@@ -1,7 +1,7 @@
 """Three texts of one Avro schema, each for another purpose. Pure.
 
-canonical      what the registry stores and compares: as Java's `Schema.toString()`; names qualified only where they must be,
-               attributes in Java's order, types of referenced schemas by their names
+canonical      what the registry stores and compares: as Java's `Schema.toString()`; names qualified only where they
+               must be, attributes in Java's order, types of referenced schemas by their names
 normalized     full names everywhere and attributes sorted, so that schemas that mean the same have one text
 parsing form   Avro's Parsing Canonical Form: what decides how bytes are read and nothing else; fingerprints are of it
 """

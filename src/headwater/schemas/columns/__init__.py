@@ -2,7 +2,7 @@
 pyarrow.
 
     decode = avro_columns(writer, reader)     # of AvroType; NoColumns where the reader's has none
-    decode(column, prefix=5)                  # a binary array -> an array in the reader's schema, null where the column is
+    decode(column, prefix=5)                  # a binary array -> an array in the reader's schema; null stays null
     avro_rows(schema)(column, prefix)         # and back
 
 A row that is not what its schema says is a DataError, which names it by its number. With HEADWATER_PURE=1 the rows' way

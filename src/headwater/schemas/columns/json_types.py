@@ -1,7 +1,7 @@
 """From a JSON Schema to the types of Arrow columns: what the schema says for certain. Pure.
 
-Objects with properties are structs, arrays lists; integers are int64, numbers double, and text stays text, dates too. What
-the schema leaves open (several types, an object without properties, a reference to another document, what contains
+Objects with properties are structs, arrays lists; integers are int64, numbers double, and text stays text, dates too.
+What the schema leaves open (several types, an object without properties, a reference to another document, what contains
 itself) has no type here: the values say it then.
 """
 

@@ -26,7 +26,8 @@ COMPATIBLE: Final = frozenset(
     | {"COMBINED_TYPE_EXTENDED", "PRODUCT_TYPE_NARROWED", "SUM_TYPE_EXTENDED", "NOT_TYPE_NARROWED"}
     # what may stand beside the named properties or items: more than before
     | {f"{what}_{change}" for what in ("ADDITIONAL_PROPERTIES", "UNEVALUATED_PROPERTIES", "ADDITIONAL_ITEMS", "UNEVALUATED_ITEMS") for change in ("ADDED", "EXTENDED")}
-    # properties: new ones only where nobody can have written something else there before; none may go from a closed object
+    # properties: new ones only where nobody can have written something else there before;
+    # none may go from a closed object
     | {
         "PROPERTY_WITH_EMPTY_SCHEMA_ADDED_TO_OPEN_CONTENT_MODEL",
         "REQUIRED_PROPERTY_WITH_DEFAULT_ADDED_TO_UNOPEN_CONTENT_MODEL",

@@ -1,5 +1,5 @@
-"""What the options of a .proto file mean: each is looked for in `descriptor.proto` and among the extensions that the file
-defines or imports, and gets the bytes that protoc writes for it. Fills in `Option.encoded`.
+"""What the options of a .proto file mean: each is looked for in `descriptor.proto` and among the extensions that the
+file defines or imports, and gets the bytes that protoc writes for it. Fills in `Option.encoded`.
 
 An option that is not known, or whose value does not fit, stays as it is written, and the first of them is told in
 `File.problem`: text that others have stored may lack the file that defines its options, and is to be read all the same.
@@ -18,7 +18,9 @@ _OF_THE_PARSER: Final = ("default", "json_name")  # written like options of a fi
 
 
 def resolve_options(file: File, files: Mapping[str, File], names: Mapping[str, Message | Enum]) -> Scope:
-    """Gives what their names mean. `files` are all imports and theirs, all with their names resolved, and `descriptor.proto` among `names`."""
+    """Gives what their names mean. `files` are all imports and theirs, all with their names resolved,
+    and `descriptor.proto` among `names`.
+    """
     scope = Scope(dict(_extensions([*files.values(), file])), names)
     for options, kind, place, where in elements(file):
         message = names[f"google.protobuf.{kind}"]

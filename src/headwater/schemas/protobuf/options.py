@@ -1,7 +1,7 @@
 """Lists of options in descriptors: what `descriptor.proto` and extensions define by their numbers. Pure.
 
-What an option means, `option_resolution` finds out. One that nobody knows is kept by its name (an uninterpreted option),
-as protoc hands it on before it knows the extension.
+What an option means, `option_resolution` finds out. One that nobody knows is kept by its name (an uninterpreted
+option), as protoc hands it on before it knows the extension.
 """
 
 import math
