@@ -33,7 +33,8 @@ settings.register_profile(
 settings.load_profile("headwater")
 
 
-# A shell makes what it starts in the background deaf to Ctrl-C, and that is inherited by what tests start and interrupt.
+# A shell makes what it starts in the background deaf to Ctrl-C,
+# and that is inherited by what tests start and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

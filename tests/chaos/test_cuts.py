@@ -18,7 +18,9 @@ ROUNDS = lasting(1, 20)
 @pytest.mark.soak
 @pytest.mark.timeout(lasting(600, 3600))
 def test_the_leader_stands_still_and_comes_back(cluster: Cluster, topic: str) -> None:
-    """Longer than its session: when it goes on it still thinks that it leads, and finds requests that came meanwhile."""
+    """Longer than its session: when it goes on it still thinks that it leads,
+    and finds requests that came meanwhile.
+    """
     with Workload(cluster, topic) as workload:
         for _ in range(ROUNDS):
             leader = cluster.leader(topic)

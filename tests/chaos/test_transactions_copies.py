@@ -109,7 +109,9 @@ def _await_copies(cluster: Cluster, topic: str, copiers: Copiers, history: Histo
 
 
 def _check_transactions(cluster: Cluster, topic: str, ids: list[str]) -> None:
-    """None is open, wherever readers could be held up by it; a copier that was killed may have left one for its time."""
+    """None is open, wherever readers could be held up by it;
+    a copier that was killed may have left one for its time.
+    """
     with Admin(bootstrap_servers=cluster.bootstrap) as admin:
         ends = OpenEnds(cluster, admin)
         ends.await_none(f"{topic}.target", PARTITIONS)

@@ -1,4 +1,6 @@
-"""Our consumer against a real broker: seeking, pausing, waking, timestamps, transactions, columns, ranges, both faces."""
+"""Our consumer against a real broker: seeking, pausing, waking, timestamps, transactions, columns, ranges, both
+faces.
+"""
 
 import asyncio
 import threading
@@ -448,7 +450,9 @@ def test_ctrl_c_within_a_poll_loses_nothing(group_broker: BrokerProcess, topic: 
 
 
 def test_cancelling_a_poll_does_not_cut_a_listener_short(group_broker: BrokerProcess, topic: str) -> None:
-    """`asyncio.wait_for(consumer.poll(), ...)`: positions that a listener looks up elsewhere would not count otherwise."""
+    """`asyncio.wait_for(consumer.poll(), ...)`: positions that a listener looks up elsewhere would not count
+    otherwise.
+    """
     make_topic(group_broker.bootstrap, topic)
     fill(group_broker.bootstrap, topic, 1, 20)
 

@@ -1,4 +1,6 @@
-"""Brokers that die under our producer, and its transactions: nothing lost, nothing twice, order kept, zombies fenced."""
+"""Brokers that die under our producer, and its transactions:
+nothing lost, nothing twice, order kept, zombies fenced.
+"""
 
 import asyncio
 import multiprocessing

@@ -149,7 +149,9 @@ def test_a_directory_that_apache_kafka_compacted_is_read_and_compacted_further(t
 def test_records_without_a_key_fail_for_themselves_and_the_rest_of_their_batch_as_bystanders(
     tmp_path: Path, broker_factory: Callable[..., BrokerProcess]
 ) -> None:
-    """KIP-467, as librdkafka tells it to the application: the broker names the records for which it refused the batch."""
+    """KIP-467, as librdkafka tells it to the application:
+    the broker names the records for which it refused the batch.
+    """
     broker = broker_factory(tmp_path)
     make_topic(broker.bootstrap)
     producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 60_000, "batch.num.messages": 100})

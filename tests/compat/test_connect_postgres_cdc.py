@@ -76,7 +76,9 @@ def test_records_are_those_of_debezium_field_by_field(database: Postgres, mode: 
 
 
 def _known(part: Any) -> Any:
-    """The database's name stands in each source block; a message's collection has a Java object's address for a name."""
+    """The database's name stands in each source block;
+    a message's collection has a Java object's address for a name.
+    """
     if isinstance(part, dict):
         return {name: "*" if name in ("db", "data_collection") else _known(each) for name, each in part.items()}
     return [_known(each) for each in part] if isinstance(part, list) else part

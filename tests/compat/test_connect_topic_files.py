@@ -1,4 +1,6 @@
-"""A topic into files, by a worker and a broker; the worker starts anew in the middle, with a group that knows nothing."""
+"""A topic into files, by a worker and a broker;
+the worker starts anew in the middle, with a group that knows nothing.
+"""
 
 import json
 from pathlib import Path

@@ -161,7 +161,8 @@ def _coordinate(author: BrokerProcess, java: Java) -> None:
         if end != "open":
             getattr(producer, end)()
             producer.close()
-    # The producer of the open transaction stays as it is: its broker goes first, when the ends of the others are written down.
+    # The producer of the open transaction stays as it is:
+    # its broker goes first, when the ends of the others are written down.
     until(lambda: _transactions(author, java) == ENDS, lambda: _transactions(author, java))
 
 

@@ -167,7 +167,8 @@ def test_offsets_and_members_live_through_a_killed_broker(
     broker = broker_factory(tmp_path, **quick())
     make_topic(broker.bootstrap, topic, 2)
     sent = fill(broker.bootstrap, topic, 2, 10)
-    # A session that a busy machine does not end: who must join again depends on its client alone (see KafkaPythonMember).
+    # A session that a busy machine does not end: who must join again depends on its client alone (see
+    # KafkaPythonMember).
     members = [join(name, broker=broker, group=topic, topics=(topic,), session_ms=60_000) for _ in range(2)]
     until(lambda: sum(len(member.received) for member in members) >= 20, lambda: [m.errors for m in members])
     until_shared(members, places(topic, 2))

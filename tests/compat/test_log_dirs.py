@@ -1,4 +1,6 @@
-"""Several log directories: replicas that move between them under load, and one directory that cannot be used or fails."""
+"""Several log directories: replicas that move between them under load,
+and one directory that cannot be used or fails.
+"""
 
 import json
 import threading

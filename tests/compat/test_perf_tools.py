@@ -19,7 +19,8 @@ from headwater.client import Consumer, Producer, TopicPartition
 
 MAINS = {"producer_perf_test": "ProducerPerformance", "consumer_perf_test": "ConsumerPerformance"}
 WAIT_MS = "60000"
-# No lines but the last, however long it takes; and it does take some milliseconds, so that no figure is divided by nothing.
+# No lines but the last, however long it takes;
+# and it does take some milliseconds, so that no figure is divided by nothing.
 QUIETLY = ["--throughput", "500", "--reporting-interval", "3600000"]
 
 
@@ -128,7 +129,9 @@ def test_payloads_of_a_file(
 def test_transactions(
     both: Both, group_broker: BrokerProcess, group_topic: Callable[..., str], read: Callable[..., list[bytes]]
 ) -> None:
-    """Records go out over 145 ms at least, so that there is more than one transaction of 40 ms, each with its marker."""
+    """Records go out over 145 ms at least, so that there is more than one transaction of 40 ms,
+    each with its marker.
+    """
     topic = group_topic()
     mine, theirs = both(
         *("producer_perf_test", "--topic", topic, "--num-records", "30", "--payload-monotonic", "--throughput", "200"),

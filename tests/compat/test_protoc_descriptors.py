@@ -1,5 +1,5 @@
-"""Our parser of .proto files beside protoc: the same descriptors, byte for byte, and the same options refused. protoc and
-Google's files come from PyPI, for this alone.
+"""Our parser of .proto files beside protoc: the same descriptors, byte for byte, and the same options refused. protoc
+and Google's files come from PyPI, for this alone.
 """
 
 import os

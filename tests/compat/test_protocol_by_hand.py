@@ -136,7 +136,9 @@ def test_offset_for_leader_epoch(broker_address: str, topic: str) -> None:
 
 
 def test_every_version_of_produce_and_fetch(broker_address: str, topic: str) -> None:
-    """Each version that is served carries the same record in and out. From Produce 13 and Fetch 13 on, topics go by id."""
+    """Each version that is served carries the same record in and out.
+    From Produce 13 and Fetch 13 on, topics go by id.
+    """
     make_topic(broker_address, topic)
     with Raw(broker_address) as connection:
         for number, version in enumerate(range(3, 13)):

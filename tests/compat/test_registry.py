@@ -1,4 +1,6 @@
-"""The schema registry before clients that others wrote: confluent-kafka's registry client and serializers, as they are."""
+"""The schema registry before clients that others wrote:
+confluent-kafka's registry client and serializers, as they are.
+"""
 
 import asyncio
 import contextlib
@@ -276,7 +278,9 @@ def test_tags_are_added_found_and_changed(registry: Registry, topic: str) -> Non
 
 
 def test_a_client_of_a_context_is_given_the_schemas_of_its_context(registry: Registry, topic: str) -> None:
-    """Its address has the context. Ids are given anew in each: the same one is another schema in the default context."""
+    """Its address has the context. Ids are given anew in each:
+    the same one is another schema in the default context.
+    """
     context = topic.replace("_", "-")
     with SchemaRegistryClient({"url": registry.url}) as everywhere:
         everywhere.register_schema(topic, Schema('"string"', "AVRO"))

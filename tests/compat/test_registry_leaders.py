@@ -290,8 +290,8 @@ def cut_and_heal(broker: BrokerProcess, link: Link, topic: str) -> None:
 def test_a_write_that_a_silent_leader_has_is_answered_when_another_leads(
     tmp_path: Path, is_cut: bool, code: int
 ) -> None:
-    """Asked for at a leader that is cut off from its brokers, or forwarded to one that is stopped. Whoever asks again is
-    given one id, whatever became of the first attempt.
+    """Asked for at a leader that is cut off from its brokers, or forwarded to one that is stopped. Whoever asks again
+    is given one id, whatever became of the first attempt.
     """
     with broker_with_a_far_listener(tmp_path) as (broker, link):
         shared = settings("silent")

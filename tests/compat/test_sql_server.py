@@ -146,7 +146,9 @@ def _until_counted(server: SqlServer, count: int) -> None:
 
 
 def test_what_a_review_found(group_broker: BrokerProcess, topic: str, tmp_path: Path) -> None:
-    """More queries than a pool has threads; a table made anew; joins of a push query; rows for the server's own topics."""
+    """More queries than a pool has threads; a table made anew; joins of a push query;
+    rows for the server's own topics.
+    """
     with SqlServer(group_broker.bootstrap, tmp_path, topic) as server:
         server.run(_SOURCE.format(topic))
         for number in range(8):

@@ -1,4 +1,6 @@
-"""A slot's copies of other slots' tasks, by themselves: what they have when they are promoted, and what trouble costs."""
+"""A slot's copies of other slots' tasks, by themselves:
+what they have when they are promoted, and what trouble costs.
+"""
 
 import struct
 import threading

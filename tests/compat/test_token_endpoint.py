@@ -1,5 +1,5 @@
-"""Our client fetches its tokens from an HTTP endpoint, as Java's and librdkafka do; these beside it, at the same endpoint
-and broker, show that both are right.
+"""Our client fetches its tokens from an HTTP endpoint, as Java's and librdkafka do; these beside it, at the same
+endpoint and broker, show that both are right.
 """
 
 import subprocess

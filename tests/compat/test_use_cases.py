@@ -17,7 +17,9 @@ USE_CASES = Path(__file__).parents[2] / "examples/use_cases"
 
 
 class Scripts:
-    """`run` waits for a script and gives what it printed; `start` leaves it running until `stop`, which gives the same."""
+    """`run` waits for a script and gives what it printed;
+    `start` leaves it running until `stop`, which gives the same.
+    """
 
     def __init__(self, bootstrap: str, directory: Path) -> None:
         self._environment = {**os.environ, "HEADWATER_BOOTSTRAP": bootstrap, "PYTHONUNBUFFERED": "1"}

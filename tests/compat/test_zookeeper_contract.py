@@ -117,7 +117,8 @@ def test_a_client_whose_thread_died_gets_another_session(stage: RealStage) -> No
     connection._read_socket = surprise
     client.coordination.get("/", lambda _node, _problem: None)
     stage.until(lambda: LOST in client.states)
-    # It tells of the loss while it dies. Its last words must come in this test, which expects them, and not in the next.
+    # It tells of the loss while it dies. Its last words must come in this test, which expects them,
+    # and not in the next.
     thread.join(WAIT_S)
     assert not thread.is_alive()
     client.connected()

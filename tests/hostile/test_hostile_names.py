@@ -1,5 +1,5 @@
-"""Names as attackers choose them, for topics, groups, transactions and clients: none becomes a path, a line of the log of
-its own, or a metric that Prometheus would misread.
+"""Names as attackers choose them, for topics, groups, transactions and clients: none becomes a path, a line of the log
+of its own, or a metric that Prometheus would misread.
 """
 
 import re

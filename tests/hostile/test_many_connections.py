@@ -150,7 +150,8 @@ def test_connections_come_no_faster_than_the_rate_allows_and_none_is_lost(start_
             assert other.call(metadata(TOPIC)).brokers  # who is in already is served
             for sock in opened:
                 assert receive_frame(sock)
-            # A second's worth may come at once; the broker counts from when it was asked first, which was after `began`.
+            # A second's worth may come at once; the broker counts from when it was asked first,
+            # which was after `began`.
             assert time.monotonic() - began > (storm_size - rate) / rate - 0.5
         finally:
             close_all(opened)

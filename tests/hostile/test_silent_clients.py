@@ -166,7 +166,8 @@ def test_malformed_frames_of_every_api_and_version_through_a_real_socket(start_b
     """Few of those that `test_malformed_frames.py` sends by the thousand: here the whole way, and with others who are
     served.
     """
-    # A join may be held back for as long as it asks for, and its end is then seen by nobody: such connections are idle at last.
+    # A join may be held back for as long as it asks for, and its end is then seen by nobody:
+    # such connections are idle at last.
     broker = start_broker(**quick(), log_retention_check_interval_ms=86_400_000, connections_max_idle_ms=20_000)
     known = Known(["other", "another"], [], ["readers"], ["m1"])  # not the one that others want to be served from
     with Neighbour(broker, TOPIC) as neighbour:

@@ -4,9 +4,9 @@ Members come, join again, sync, send heartbeats, leave and are killed, in any or
 coordinator is loaded anew. A killed one sends nothing more, and nobody tells the coordinator: only its timers do. A
 stubborn one lives, and sends heartbeats, but does not join again or never syncs: a client whose application hangs.
 
-- A rebalance waits for joins no longer than the longest rebalance timeout among its members (the first one of a group: no longer than
-  that or its delay), and then as long for syncs. Static members are not put out at that: they are waited for until their session ends,
-  counted from the last word of any of them.
+- A rebalance waits for joins no longer than the longest rebalance timeout among its members (the first one of a group:
+  no longer than that or its delay), and then as long for syncs. Static members are not put out at that: they are waited
+  for until their session ends, counted from the last word of any of them.
 - A request is answered within the same time.
 - When all are silent, the group is empty after that, and nothing is left of it but its timers of offsets.
 """

@@ -143,7 +143,9 @@ class ConsumerGroupModel(RuleBasedStateMachine):
 
     @rule(data=st.data(), without_tombstones=st.booleans())
     def coordinator_moves(self, data: st.DataObject, without_tombstones: bool) -> None:
-        """To a log of which a part was compacted. Those who waited for an answer in a classic group are to try again."""
+        """To a log of which a part was compacted. Those who waited
+        for an answer in a classic group are to try again.
+        """
         waiting = {ticket for client in self.clients for ticket in (client.waits_to_join, client.waits_to_sync)}
         cut = data.draw(st.integers(0, len(self.shard.log)))
         last = {record.key: place for place, record in enumerate(self.shard.log[:cut])}

@@ -1,4 +1,6 @@
-"""However a stretch is read (records or columns, few or many at a time), it gives what is visible, once and in order."""
+"""However a stretch is read (records or columns, few or many at a time), it gives what is visible,
+once and in order.
+"""
 
 from typing import NamedTuple
 

@@ -433,8 +433,8 @@ def _compare_once(build: Callable[[App], None], policy: str, seed: int) -> None:
     "build", [_count, _count_twice, _windowed, _windowed_by_minutes], ids=lambda build: build.__name__
 )
 def test_counts_in_a_cached_store_by_column_and_by_nodes(build: Callable[[App], None], cache_max_bytes: int) -> None:
-    """The same, in the same order. A small cache makes room behind a run, not behind each record: there the last of each
-    key is the same, and the changelog says what the results say.
+    """The same, in the same order. A small cache makes room behind a run, not behind each record: there the last of
+    each key is the same, and the changelog says what the results say.
     """
     by_column = 0
     for seed in range(ROUNDS // 2):

@@ -1,5 +1,5 @@
-"""Stores in memory, in LMDB and in RocksDB give the same as naive models, whatever is put, committed, discarded and killed in
-between.
+"""Stores in memory, in LMDB and in RocksDB give the same as naive models, whatever is put, committed, discarded and
+killed in between.
 """
 
 import copy
@@ -39,8 +39,8 @@ FAST = "/dev/shm" if Path("/dev/shm").is_dir() else None  # RocksDB waits for th
 
 
 class Twins:
-    """A store in memory and the same one in LMDB, and in RocksDB if asked for, with its changelog: whoever comes after a kill reads the
-    rest of it.
+    """A store in memory and the same one in LMDB, and in RocksDB if asked for, with its changelog: whoever comes after
+    a kill reads the rest of it.
     """
 
     def __init__(self, spec: StoreSpec, directory: Path, rocksdb: bool) -> None:

@@ -432,7 +432,9 @@ class Transactions(RuleBasedStateMachine):
                 assert getattr(transaction, name) == getattr(replayed[transactional_id], name), name
 
     def teardown(self) -> None:
-        """Everything that was decided ends; then every transaction is all or nothing, and nobody has read in a circle."""
+        """Everything that was decided ends; then every transaction is all or nothing,
+        and nobody has read in a circle.
+        """
         for _ in range(8):
             self.commit()
             self.now_ms += 20_000

@@ -1,4 +1,6 @@
-"""A controller whose only log directory has failed: until it ends, a moment later, it elects others and never itself."""
+"""A controller whose only log directory has failed:
+until it ends, a moment later, it elects others and never itself.
+"""
 
 import errno
 

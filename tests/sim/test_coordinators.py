@@ -1,4 +1,6 @@
-"""Many small worlds of groups and transactions, each from its seed: coordinators keep their word whatever goes wrong."""
+"""Many small worlds of groups and transactions, each from its seed:
+coordinators keep their word whatever goes wrong.
+"""
 
 import os
 import subprocess

@@ -100,7 +100,9 @@ def test_the_command_that_shows_it_again() -> None:
 @pytest.mark.parametrize("kind", ["logs", "cluster"])
 @pytest.mark.usefixtures("only_errors_are_told")
 def test_a_fault_that_is_left_out_changes_no_other(kind: str) -> None:
-    """Up to the first one that is left out, both worlds are the same; and those that come later have the same numbers."""
+    """Up to the first one that is left out, both worlds are the same;
+    and those that come later have the same numbers.
+    """
     whole, less = new_world(kind, 5), new_world(kind, 5, Less(frozenset({3})))
     for world in (whole, less):
         world.run(2500)

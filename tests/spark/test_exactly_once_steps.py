@@ -195,7 +195,9 @@ def test_a_driver_that_wakes_up_late_cannot_write_over_what_was_decided_since(
 def test_what_a_run_with_more_tasks_left_open_does_not_hold_readers_up(
     broker: Broker, topic: str, output: Callable[[], list[str]]
 ) -> None:
-    """Four tasks have written when their driver dies; the batch is run again with two. Another query's are left alone."""
+    """Four tasks have written when their driver dies; the batch is run again with two.
+    Another query's are left alone.
+    """
     for query in (topic, f"{topic}-2"):
         run = Run(broker.bootstrap_servers, topic, before=lambda step: isinstance(step, WriteDecision))
         run.query = query

@@ -1,4 +1,6 @@
-"""`.df(spark)` and `app.from_df`: DataFrames out of an application and into one, each record once, with Spark itself."""
+"""`.df(spark)` and `app.from_df`: DataFrames out of an application and into one, each record once,
+with Spark itself.
+"""
 
 import threading
 import time

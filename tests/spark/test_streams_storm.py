@@ -1,5 +1,5 @@
-"""Exactly once in a storm: slots, executors, the driver and the brokers of a streams application on Spark are killed and
-stopped at random. Results, `.df`, changelogs and stores are compared with those of the test driver.
+"""Exactly once in a storm: slots, executors, the driver and the brokers of a streams application on Spark are killed
+and stopped at random. Results, `.df`, changelogs and stores are compared with those of the test driver.
 
 Of `make soak` alone: 300 kills and stops. `HEADWATER_SOAK=1 HEADWATER_KILLS=300 HEADWATER_CHAOS_SEED=... pytest -s
 tests/spark/test_streams_storm.py` prints how many of each kind there were, and the seed.

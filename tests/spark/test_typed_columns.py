@@ -1,4 +1,6 @@
-"""Typed keys and values: `value.format` with a schema registry, read and written, held against Confluent's serializers."""
+"""Typed keys and values: `value.format` with a schema registry, read and written,
+held against Confluent's serializers.
+"""
 
 import json
 from collections.abc import Callable, Iterator

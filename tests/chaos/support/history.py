@@ -59,7 +59,9 @@ class Batch:
 
 @dataclass
 class History:
-    """`sent`, `acknowledged`, `read` and `committed` while clients run; the rest when they are done and all is healed."""
+    """`sent`, `acknowledged`, `read` and `committed` while clients run;
+    the rest when they are done and all is healed.
+    """
 
     sent_by: dict[bytes, str] = field(default_factory=dict)  # value -> its sender, in the order of sending
     aborted: set[bytes] = field(default_factory=set)
@@ -85,7 +87,9 @@ class History:
         self._stands_at(partition, offset, value, "was acknowledged")
 
     def assigned(self, reader: str, partition: int) -> None:
-        """From here on, and up to the next of this, what this reader gets of the partition has no gap and no way back."""
+        """From here on, and up to the next of this, what this reader gets of the partition has no gap
+        and no way back.
+        """
         self._reads.setdefault(reader, {}).setdefault(partition, []).append([])
 
     def read(self, reader: str, partition: int, offset: int, value: bytes) -> None:

@@ -139,7 +139,9 @@ def _free_network() -> str:
 
 
 def remove(bridge: str) -> None:
-    """The bridge, and all namespaces that are named after it; those who are in one still keep it alive, out of reach."""
+    """The bridge, and all namespaces that are named after it;
+    those who are in one still keep it alive, out of reach.
+    """
     for name in _spaces():
         if name.startswith(bridge) and not name.removeprefix(bridge)[:1].isdigit():
             with contextlib.suppress(NotHere):

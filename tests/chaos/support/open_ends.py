@@ -40,7 +40,9 @@ class OpenEnds:
         return found
 
     def of(self, topic: str, partitions: int) -> dict[int, tuple[int, int]]:
-        """The partitions where readers of committed records stop before the end: the last stable offset, and the end."""
+        """The partitions where readers of committed records stop before the end:
+        the last stable offset, and the end.
+        """
         places = [TopicPartition(topic, partition) for partition in range(partitions)]
         ends = self._admin.list_offsets(dict.fromkeys(places, LATEST))
         stable = self._admin.list_offsets(dict.fromkeys(places, LATEST), isolation_level=READ_COMMITTED)

@@ -1,4 +1,5 @@
-"""A cluster in which everything logs in over TLS: brokers at each other and at ZooKeeper, clients and the test at brokers.
+"""A cluster in which everything logs in over TLS:
+brokers at each other and at ZooKeeper, clients and the test at brokers.
 
 Brokers have certificates and the SCRAM user `broker`, which their settings name; at ZooKeeper they log in by DIGEST-MD5
 over TLS, and its nodes are theirs alone. Clients are the SCRAM user `alice`, with rules for her topics and groups.

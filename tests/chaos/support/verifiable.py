@@ -147,7 +147,8 @@ class JavaWorkload:
 
     def _history(self) -> History:
         history = History()
-        # Values are numbers in the order of sending. A batch that is sent again may be acknowledged behind those that followed it.
+        # Values are numbers in the order of sending.
+        # A batch that is sent again may be acknowledged behind those that followed it.
         sent = sorted(self._producer.events("producer_send_success"), key=lambda event: int(event["value"]))
         for event in sent:
             value = event["value"].encode()

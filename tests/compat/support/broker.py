@@ -101,7 +101,9 @@ class BrokerProcess(ABC):
         return process.returncode
 
     def _held_port(self) -> int:
-        """Bound, and never listening: the broker may listen there, and nobody else is given the port while it is away."""
+        """Bound, and never listening: the broker may listen there,
+        and nobody else is given the port while it is away.
+        """
         held = socket.socket()
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         held.bind(("127.0.0.1", 0))

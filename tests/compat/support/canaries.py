@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
-# A server of ours whose log has all that is ever logged. What it is told stands in a file: arguments can be read by others.
+# A server of ours whose log has all that is ever logged.
+# What it is told stands in a file: arguments can be read by others.
 _TALKATIVE = (
     "from headwater.server import logs_for_people; logs_for_people.configure.__defaults__ = ('DEBUG',); "
     "from headwater.cli.main import main; main()"

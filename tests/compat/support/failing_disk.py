@@ -47,7 +47,9 @@ BETWEEN(int, fdatasync, (int descriptor), (descriptor))
 
 
 def failing_settings(directory: Path, failing: Path, flag: Path) -> dict[str, str]:
-    """The environment of a process in which what lies below `failing` fails while `flag` exists. Builds in `directory`."""
+    """The environment of a process in which what lies below `failing` fails while `flag` exists.
+    Builds in `directory`.
+    """
     library = directory / "failing.so"
     if not library.exists():
         compiler = shutil.which("cc")

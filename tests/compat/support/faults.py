@@ -135,7 +135,9 @@ class SmallDisks:
         self.run("sh", "-c", f'head -c {size_bytes} /dev/zero > "$0"', str(path / "ballast"))
 
     def fill(self, path: Path) -> None:
-        """To the last byte, also of what the broker gives back meanwhile: it puts new files in the place of old ones."""
+        """To the last byte, also of what the broker gives back meanwhile:
+        it puts new files in the place of old ones.
+        """
         command = [*self._enter, "sh", "-c", 'cat /dev/zero >> "$0"', str(path / "filler")]
         for _ in range(100):
             subprocess.run(command, capture_output=True, check=False)

@@ -129,7 +129,9 @@ class Link:
 
 
 def facts(answer: Any) -> str:
-    """Error codes, authorized operations and names, as they stand within each other; elements of lists by the alphabet."""
+    """Error codes, authorized operations and names, as they stand within each other;
+    elements of lists by the alphabet.
+    """
     return " ".join(_facts(answer))
 
 

@@ -50,7 +50,9 @@ def _make_bucket(port: int) -> bool:
 
 @contextmanager
 def refusing_server(refused: str) -> Iterator[tuple[str, list[str]]]:
-    """Its address, and the requests that came. It takes uploads in parts, but none whose address has `refused` in it."""
+    """Its address, and the requests that came. It takes uploads in parts,
+    but none whose address has `refused` in it.
+    """
     came: list[str] = []
 
     class Handler(_Uploads):

@@ -1,5 +1,5 @@
-"""An OAuth 2.0 token endpoint on the loopback interface: client credentials in, signed tokens out; or what a test has it
-do instead.
+"""An OAuth 2.0 token endpoint on the loopback interface: client credentials in, signed tokens out; or what a test has
+it do instead.
 """
 
 import base64

@@ -151,7 +151,9 @@ KINDS: Final = ("overwrite", "insert", "remove", "cut", "repeat")
 
 
 def mutated(frame: bytes, kind: str, where: int, what: int) -> bytes:
-    """One thing done to a frame, whose length prefix is right again afterwards. `where` and `what` may be any numbers."""
+    """One thing done to a frame, whose length prefix is right again afterwards.
+    `where` and `what` may be any numbers.
+    """
     head, body = frame[4:HEAD_BYTES], bytearray(frame[HEAD_BYTES:])
     at = max(where % (len(body) + 1), where % 16)  # the client id is there in every request: seldom there
     lie = LIES[what % len(LIES)]

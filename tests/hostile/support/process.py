@@ -1,4 +1,6 @@
-"""A real broker process seen from outside: its descriptors, its memory, what it wrote, and whether others are served."""
+"""A real broker process seen from outside: its descriptors, its memory, what it wrote,
+and whether others are served.
+"""
 
 import os
 import resource

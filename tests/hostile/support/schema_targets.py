@@ -2,8 +2,9 @@
 descriptors.
 
 The first byte chooses the format, the second a schema to compare with; the rest is the schema. It is refused with
-SchemaError, or it stands: then its canonical text is a schema with the same canonical text, its normalized one likewise,
-it is compatible with itself, and whatever else a registry does with a schema ends in an answer or a SchemaError.
+SchemaError, or it stands: then its canonical text is a schema with the same canonical text, its normalized one
+likewise, it is compatible with itself, and whatever else a registry does with a schema ends in an answer or a
+SchemaError.
 """
 
 import base64

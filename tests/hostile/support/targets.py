@@ -1,7 +1,7 @@
 """What is fuzzed: functions of any bytes, which raise only where we are wrong.
 
     requests   a frame behind its length, decoded, handled and answered by the broker's own handlers
-    compiled   the same frame to the compiled paths of Produce, Fetch and OffsetCommit, in a buffer that ends where it ends
+    compiled   the same frame to the compiled paths of Produce, Fetch and OffsetCommit, in a buffer that ends with it
     records    a record batch, opened by whoever may have to
     sasl       a message of a login, to each mechanism in each of its states, and to the client that expects an answer
     jaas       a text of `sasl.jaas.config`

@@ -18,7 +18,9 @@ from headwater.streams import App, Context, Processor, Record, Stream, key_value
 
 
 class Latest(Processor):
-    """Forwards what it has seen of each key, whenever stream time has gone on by 50 ms: schedules must survive leases."""
+    """Forwards what it has seen of each key, whenever stream time has gone on by 50 ms:
+    schedules must survive leases.
+    """
 
     def init(self, context: Context) -> None:
         self.context = context

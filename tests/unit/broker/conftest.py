@@ -1,4 +1,6 @@
-"""A broker on the simulated ports, asked through the codecs: request and response go over the wire format of a version."""
+"""A broker on the simulated ports, asked through the codecs:
+request and response go over the wire format of a version.
+"""
 
 from collections.abc import Callable
 from importlib import import_module

@@ -1,4 +1,6 @@
-"""A worker stops every task that it began to start, whether that failed or not: what is said then is said of `start`."""
+"""A worker stops every task that it began to start, whether that failed or not:
+what is said then is said of `start`.
+"""
 
 import inspect
 

@@ -1,4 +1,6 @@
-"""When a broker that refuses connections is taken for gone, what that does to its partitions, and what proves it wrong."""
+"""When a broker that refuses connections is taken for gone, what that does to its partitions,
+and what proves it wrong.
+"""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,6 @@
-"""A compaction that dies at each of its steps: nothing is lost, nothing is there twice, and the next start tidies up."""
+"""A compaction that dies at each of its steps: nothing is lost, nothing is there twice,
+and the next start tidies up.
+"""
 
 from typing import Any
 

@@ -333,7 +333,9 @@ def test_what_stands_behind_a_damaged_length_can_still_be_read(world: "World", l
 
 @pytest.mark.parametrize("length", DAMAGED_LENGTHS)
 def test_a_log_whose_last_segment_is_damaged_takes_records(world: "World", length: int) -> None:
-    """Before the first append the largest timestamp is loaded: it could not be compared, and every append was refused."""
+    """Before the first append the largest timestamp is loaded:
+    it could not be compared, and every append was refused.
+    """
     with_a_damaged_length(world, length, interval_bytes=1 << 20)
     log = world.open().logs[world.partition]
     assert world.append(log) == 50

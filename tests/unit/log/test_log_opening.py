@@ -1,4 +1,6 @@
-"""What a start believes of what it finds: marks, checkpoints and the page cache, and what it does when they are wrong."""
+"""What a start believes of what it finds: marks, checkpoints and the page cache,
+and what it does when they are wrong.
+"""
 
 from typing import TYPE_CHECKING
 

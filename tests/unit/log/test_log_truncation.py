@@ -9,7 +9,9 @@ if TYPE_CHECKING:
 
 
 def filled(world: "World", **config: Any) -> Any:
-    """Three records to a batch, three batches to a segment: 0 .. 26 under epochs 0 (from 0), 1 (from 9), 2 (from 18)."""
+    """Three records to a batch, three batches to a segment:
+    0 .. 26 under epochs 0 (from 0), 1 (from 9), 2 (from 18).
+    """
     log = world.create(segment_bytes=3 * len(world.batch(3, 30)), **config)
     for at in range(9):
         world.append(log, 3, 30, epoch=at // 3, producer_id=7, producer_epoch=0, base_sequence=at * 3)

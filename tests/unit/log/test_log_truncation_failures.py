@@ -107,7 +107,9 @@ def test_a_truncation_that_cannot_begin_changes_nothing_and_may_be_tried_again(
 def test_a_truncation_that_runs_out_of_descriptors_leaves_the_log_in_use(
     world: "World", offset: int, ending: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was open could be cut, and the files beside it could not be opened: the whole directory went offline for it."""
+    """What was open could be cut, and the files beside it could not be opened:
+    the whole directory went offline for it.
+    """
     log = filled(world)
     log.begin_epoch(4)
 

@@ -70,7 +70,9 @@ def test_a_recovery_point_that_is_being_written_is_still_owed(world: "World", mo
 def test_leader_epochs_that_found_no_room_are_owed_by_a_log_that_lost_no_record(
     world: "World", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Records went on under the epoch that was left, and the file kept the one that nobody had written anything under."""
+    """Records went on under the epoch that was left,
+    and the file kept the one that nobody had written anything under.
+    """
     log = filled(world)
     log.begin_epoch(3)
     with monkeypatch.context() as patch:

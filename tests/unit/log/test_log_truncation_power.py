@@ -1,4 +1,6 @@
-"""The power goes in the midst of a truncation, or after one that there was no room to write down: no hole may be left."""
+"""The power goes in the midst of a truncation, or after one that there was no room to write down:
+no hole may be left.
+"""
 
 import errno
 from typing import Final

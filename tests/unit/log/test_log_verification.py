@@ -1,4 +1,6 @@
-"""Whose batch may begin a transaction: only one that its coordinator was asked about, and on either way into the log."""
+"""Whose batch may begin a transaction: only one that its coordinator was asked about,
+and on either way into the log.
+"""
 
 from typing import TYPE_CHECKING, Any
 

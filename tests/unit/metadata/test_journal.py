@@ -139,7 +139,9 @@ def test_a_page_in_the_middle_that_never_got_to_the_device_is_a_torn_tail() -> N
 
 @pytest.mark.parametrize("in_sector", range(9))
 def test_a_frame_that_lies_in_two_sectors_may_lose_the_first(in_sector: int) -> None:
-    """So much of it that its length was gone, and the broker did not start. A flipped bit there is damage all the same."""
+    """So much of it that its length was gone, and the broker did not start.
+    A flipped bit there is damage all the same.
+    """
     long = encode_entry([BrokerConfigured("", {"note": "x" * 512})])
     before = encode_entry([BrokerConfigured("", {"note": "x" * (512 - in_sector + 512 - len(long))})])
     assert len(before) == 512 - in_sector

@@ -1,4 +1,6 @@
-"""The scanner of segment files, compiled and in Python: what it takes, where it stops, and which batches it tells of."""
+"""The scanner of segment files, compiled and in Python:
+what it takes, where it stops, and which batches it tells of.
+"""
 
 import threading
 from struct import Struct

@@ -1,4 +1,6 @@
-"""Code that runs in the middle of the compiled codec: the garbage collector calls anybody's, and some of it calls back."""
+"""Code that runs in the middle of the compiled codec:
+the garbage collector calls anybody's, and some of it calls back.
+"""
 
 import gc
 import struct

@@ -1,5 +1,5 @@
-"""A schema that is registered already, in another form: with its references written out, or without the version that the
-registry has put into its metadata.
+"""A schema that is registered already, in another form: with its references written out, or without the version that
+the registry has put into its metadata.
 """
 
 import json

@@ -1,5 +1,5 @@
-"""`validateFields`, `validateNewSchemas`, `compatibilityPolicy` and what a subject's config takes from the one for all: as Confluent's registry
-has them.
+"""`validateFields`, `validateNewSchemas`, `compatibilityPolicy` and what a subject's config takes from the one for all:
+as Confluent's registry has them.
 """
 
 import json

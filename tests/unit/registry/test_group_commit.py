@@ -1,4 +1,6 @@
-"""Writes that share a transaction: what each of them sees, and what they hear when it fails. The log is made up here."""
+"""Writes that share a transaction: what each of them sees, and what they hear when it fails.
+The log is made up here.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -23,7 +25,9 @@ LONG = 1_000_000
 
 
 class Log:
-    """Holds the first transaction until `go` is set; the others run at once. `problems`: of the transactions, in turn."""
+    """Holds the first transaction until `go` is set; the others run at once.
+    `problems`: of the transactions, in turn.
+    """
 
     def __init__(self) -> None:
         self.state = State()

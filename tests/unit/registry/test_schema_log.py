@@ -22,7 +22,9 @@ REFUSED = BootstrapFailed([ConnectionFailed(Address("host", 1), "nothing listens
 
 
 class Cluster:
-    """Has a topic from the beginning, or gets one from somebody else in the moment in which the registry makes its own."""
+    """Has a topic from the beginning, or gets one from somebody else in the moment in
+    which the registry makes its own.
+    """
 
     def __init__(self, policy: str, *, partitions: int = 1, is_late: bool = False) -> None:
         self.policy = policy

@@ -1,4 +1,6 @@
-"""Replicas that are copied at a limited rate: the budget, whom it covers, and what a leader and a follower make of it."""
+"""Replicas that are copied at a limited rate: the budget, whom it covers,
+and what a leader and a follower make of it.
+"""
 
 import pytest
 

@@ -107,7 +107,9 @@ def test_a_deep_json_schema_is_compared() -> None:
 
 
 def filled(piece: str, count: int, *, begin: str = "", end: str = "") -> str:
-    """A .proto file with so many of a piece, each with its number in it where `#` stands; 19000 to 19999 are left out."""
+    """A .proto file with so many of a piece, each with its number in it where `#` stands;
+    19000 to 19999 are left out.
+    """
     numbers = (number if number < 19_000 else number + 1_000 for number in range(1, count + 1))
     return 'syntax = "proto2"; ' + begin + "".join(piece.replace("#", str(number)) for number in numbers) + end
 

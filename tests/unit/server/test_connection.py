@@ -201,7 +201,9 @@ def test_memory_held_by_requests_is_bounded(connect: Callable[[], Client], node:
 def test_a_quick_handler_that_declines_is_asked_once(
     connect: Callable[[], Client], monkeypatch: pytest.MonkeyPatch, pieces: int
 ) -> None:
-    """It was asked twice: a replicated produce paid for two parses in C and two in Python before the general way began."""
+    """It was asked twice: a replicated produce paid for two parses in C
+    and two in Python before the general way began.
+    """
     client, asked = connect(), []
     monkeypatch.setitem(QUICK, PRODUCE, lambda *_: asked.append(1))
     data = produce(1)

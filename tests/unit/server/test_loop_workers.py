@@ -1,4 +1,6 @@
-"""Worker processes that die, as the kernel kills them for memory: their pool is replaced, at whatever stage it happens."""
+"""Worker processes that die, as the kernel kills them for memory:
+their pool is replaced, at whatever stage it happens.
+"""
 
 import os
 import signal

@@ -81,7 +81,9 @@ def test_it_leaves_when_nobody_could(leaving: Leaving, other: object) -> None:
 
 
 def test_without_zookeeper_it_does_not_wait_for_long(leaving: Leaving) -> None:
-    """All were told to stop, ZooKeeper too: nobody heard any more that the others were leaving, and the stop took 15 s."""
+    """All were told to stop, ZooKeeper too: nobody heard any more that the others were leaving,
+    and the stop took 15 s.
+    """
     leaving.store.is_connected = False
     leaving.run(500)
     assert leaving.left == []

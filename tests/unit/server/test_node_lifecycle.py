@@ -28,7 +28,9 @@ PATIENCE_MS = 60_000  # for what takes a moment, on a machine that is busy with 
 
 
 def open_files() -> set[tuple[str, str]]:
-    """Descriptors and what they stand for. What earlier tests left may go meanwhile; what is new was left by this one."""
+    """Descriptors and what they stand for. What earlier tests left may go meanwhile;
+    what is new was left by this one.
+    """
     found = set()
     for descriptor in os.listdir("/proc/self/fd"):
         with contextlib.suppress(FileNotFoundError):  # the one that listed them

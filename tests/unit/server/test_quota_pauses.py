@@ -1,4 +1,6 @@
-"""Pauses for quotas on real connections: when a request counts, how long its sender waits, and what goes on meanwhile."""
+"""Pauses for quotas on real connections: when a request counts, how long its sender waits,
+and what goes on meanwhile.
+"""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,6 @@
-"""What the simulated producer holds against brokers that acknowledge the batch of a producer that was replaced (I11)."""
+"""What the simulated producer holds against brokers that acknowledge the batch of a producer
+that was replaced (I11).
+"""
 
 from types import SimpleNamespace
 from typing import Any

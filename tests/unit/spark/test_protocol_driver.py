@@ -175,7 +175,9 @@ def found(step: protocol.FindOpen, options: SinkOptions = OPTIONS) -> list[str]:
 def test_what_one_run_has_begun_is_told_from_what_another_has(
     monkeypatch: pytest.MonkeyPatch, given: str | None
 ) -> None:
-    """At the end of a query, the transactions of a successor in another process were aborted, and its batch was lost."""
+    """At the end of a query, the transactions of a successor in another process were aborted,
+    and its batch was lost.
+    """
     options = SinkOptions("localhost:9092", "out", "exactly-once", "headwater")
     if given is not None:
         options = SinkOptions("localhost:9092", "out", "exactly-once", "headwater", {"transaction.timeout.ms": given})

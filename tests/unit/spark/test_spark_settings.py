@@ -29,7 +29,9 @@ def test_a_local_session_has_few_partitions_and_stays_on_this_machine() -> None:
 
 
 def test_spark_hides_every_secret_of_a_client_where_it_shows_settings_and_options() -> None:
-    """Spark hides what a name or a value matches (Utils.redact), by one pattern for settings and by both for options."""
+    """Spark hides what a name or a value matches (Utils.redact),
+    by one pattern for settings and by both for options.
+    """
     settings = settings_for("local[2]", {}, 2)
     pattern = re.compile(settings["spark.redaction.regex"].removeprefix("(?i)"), re.IGNORECASE)
     options = re.compile(settings["spark.sql.redaction.options.regex"].removeprefix("(?i)"), re.IGNORECASE)

@@ -94,8 +94,8 @@ CREATE STREAM s (id INT KEY, a BIGINT, b BIGINT) WITH (kafka_topic='s', value_fo
 def _run(
     select: str, rows: list[tuple[int | None, int]], *, in_slot: bool = False
 ) -> tuple[list[Any], list[Any], list[Any]]:
-    """What a query gives for a run of rows, the columns that the function was called with, and what was told. `in_slot`:
-    it was pickled before, as for a slot of Spark.
+    """What a query gives for a run of rows, the columns that the function was called with, and what was told.
+    `in_slot`: it was pickled before, as for a slot of Spark.
     """
     session = Session(functions_allowed=Policy(source=True))
     session.run(f"{_ON_COLUMNS} CREATE STREAM t AS SELECT id, {select};")

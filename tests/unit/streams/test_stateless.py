@@ -1,4 +1,6 @@
-"""Operators without state, through the test driver: what comes out, in which order, with which timestamps and headers."""
+"""Operators without state, through the test driver:
+what comes out, in which order, with which timestamps and headers.
+"""
 
 import pytest
 

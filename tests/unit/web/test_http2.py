@@ -1,5 +1,5 @@
-"""HTTP/2 with prior knowledge and over TLS, spoken by the h2 library as a client: several requests at a time, windows, limits, and
-HTTP/1.1 beside it.
+"""HTTP/2 with prior knowledge and over TLS, spoken by the h2 library as a client: several requests at a time, windows,
+limits, and HTTP/1.1 beside it.
 """
 
 import asyncio

@@ -39,7 +39,9 @@ class Received:
 
 
 class Start(NamedTuple):
-    """Where to begin to read: beginning, end, tail (n before the end), offset, timestamp; an epoch asks for validation."""
+    """Where to begin to read: beginning, end, tail (n before the end), offset, timestamp;
+    an epoch asks for validation.
+    """
 
     kind: str
     value: int = 0

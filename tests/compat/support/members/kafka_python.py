@@ -19,9 +19,10 @@ ASSIGNORS = {
 
 
 POLL_MS = 300
-# An answer to its join that comes between two polls is thrown away, and it joins once more (kafka-python 3.0.12, `join_group_async`: a
-# task that is done is begun anew). If it leads the group, that is another rebalance for everybody: with short polls, on a busy machine,
-# members keep each other from ever being done, against Apache Kafka too. So a poll waits for a join that is under way.
+# An answer to its join that comes between two polls is thrown away, and it joins once more (kafka-python 3.0.12,
+# `join_group_async`: a task that is done is begun anew). If it leads the group, that is another rebalance for
+# everybody: with short polls, on a busy machine, members keep each other from ever being done, against Apache Kafka
+# too. So a poll waits for a join that is under way.
 JOINING_POLL_MS = 5_000
 
 

@@ -17,7 +17,9 @@ EMIT_INTERVAL = "__emit.interval.ms.kstreams.windowed.aggregation__"
 
 
 class Writer:
-    """Writes steps, and knows what each variable is: stream, table, global, grouped..., with a plain or a windowed key."""
+    """Writes steps, and knows what each variable is:
+    stream, table, global, grouped..., with a plain or a windowed key.
+    """
 
     def __init__(self, dice: random.Random) -> None:
         self.dice = dice

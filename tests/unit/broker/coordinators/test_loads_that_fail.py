@@ -136,7 +136,9 @@ def test_a_shard_that_failed_goes_with_its_partition(
 def test_a_load_that_an_earlier_life_has_planned_is_void(
     shop: Any, hosted: Hosting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It would take the present one's decisions with it, and those that wait for replicas would be waited for in vain."""
+    """It would take the present one's decisions with it,
+    and those that wait for replicas would be waited for in vain.
+    """
     write_groups(shop, hosted, count=1, members=1)
 
     def failing(*_arguments: object) -> None:

@@ -85,7 +85,9 @@ def test_who_waits_when_the_partition_goes_is_sent_elsewhere(shop: Any) -> None:
 
 
 def test_the_next_term_reads_what_the_one_before_wrote_and_answers_when_it_is_committed(shop: Any) -> None:
-    """The new leader's high watermark lags behind its log; nothing in the log is lost, and nothing is told too early."""
+    """The new leader's high watermark lags behind its log;
+    nothing in the log is lost, and nothing is told too early.
+    """
     shop.ask(commit(5), 8)
     new = next_term(shop)
     new.confirm(new.log.log_end_offset)

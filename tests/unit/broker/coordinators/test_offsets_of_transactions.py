@@ -64,7 +64,9 @@ def offset_in(response: Any) -> int:
 
 
 def test_an_offset_is_not_told_before_its_marker_is_on_all_replicas(lab: Any, producer: Any) -> None:
-    """A leader that dies before that takes the marker with it: whoever asks the next one would see the offset go back."""
+    """A leader that dies before that takes the marker with it:
+    whoever asks the next one would see the offset go back.
+    """
     assert offset_in(begin_to_read(lab)) == NONE
     partition = lab.broker.partition("__consumer_offsets", partition_for(GROUP, 50))
     partition.confirm(partition.log.log_end_offset)

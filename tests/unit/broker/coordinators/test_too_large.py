@@ -1,4 +1,6 @@
-"""Requests whose records are larger than the coordinator's topic takes: who asks hears of it, and nobody else notices."""
+"""Requests whose records are larger than the coordinator's topic takes:
+who asks hears of it, and nobody else notices.
+"""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,6 @@
-"""What clients are told of a cluster: leaders and replicas that they can reach, and topics that the controller makes."""
+"""What clients are told of a cluster: leaders and replicas that they can reach,
+and topics that the controller makes.
+"""
 
 from typing import Any
 

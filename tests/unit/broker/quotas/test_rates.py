@@ -1,4 +1,6 @@
-"""The rate of a quota: samples, how long they count, over which time they are measured, and how long one has to wait."""
+"""The rate of a quota: samples, how long they count, over which time they are measured,
+and how long one has to wait.
+"""
 
 import pytest
 

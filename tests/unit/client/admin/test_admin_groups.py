@@ -45,7 +45,9 @@ KEYS = {request_class(key).__name__.removesuffix("Request"): key for key in know
 
 
 class World(FakeWorld):
-    """Brokers 1 and 2. `answers` maps the name of a request to what a broker says; `coordinator` names the one to ask."""
+    """Brokers 1 and 2. `answers` maps the name of a request to what a broker says;
+    `coordinator` names the one to ask.
+    """
 
     def __init__(self) -> None:
         super().__init__()

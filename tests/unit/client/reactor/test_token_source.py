@@ -1,5 +1,5 @@
-"""A client's token: fetched once for all logins, renewed in time, kept while its endpoint is away; and the login of a link
-that needs one.
+"""A client's token: fetched once for all logins, renewed in time, kept while its endpoint is away; and the login of a
+link that needs one.
 """
 
 import logging

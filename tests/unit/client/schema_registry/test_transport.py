@@ -1,4 +1,6 @@
-"""When a request to a registry is repeated: never when it may have been carried out. The connections are made up here."""
+"""When a request to a registry is repeated: never when it may have been carried out.
+The connections are made up here.
+"""
 
 from typing import Any
 

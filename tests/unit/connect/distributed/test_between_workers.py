@@ -1,4 +1,6 @@
-"""What workers tell each other: when they join, by signed calls, and by calls that are handed on; and their properties."""
+"""What workers tell each other: when they join, by signed calls, and by calls that are handed on;
+and their properties.
+"""
 
 from typing import Any, cast
 

@@ -1,4 +1,6 @@
-"""A worker's slots over real connections, the slots being threads of this process: states, losses, questions, secrets."""
+"""A worker's slots over real connections, the slots being threads of this process:
+states, losses, questions, secrets.
+"""
 
 import contextlib
 import queue

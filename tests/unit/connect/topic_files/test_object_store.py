@@ -178,7 +178,9 @@ def test_a_successor_that_dies_before_it_writes_leaves_no_cut_that_passes_for_wh
 
 @pytest.mark.parametrize("seed", range(200))
 def test_three_tasks_that_overlap_lose_no_file(seed: int) -> None:
-    """The first is a task that lost its partition, the second dies, and the third goes on: in any order of their calls."""
+    """The first is a task that lost its partition, the second dies, and the third goes on:
+    in any order of their calls.
+    """
     random = Random(seed)
     objects = MemoryObjects()
     following = [Written("k=a", 8, 8, b"d"), Written("k=b", 9, 9, b"e")]

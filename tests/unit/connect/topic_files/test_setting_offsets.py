@@ -120,7 +120,9 @@ def test_a_task_that_slept_while_offsets_were_set_writes_nothing(stores: Stores)
 def test_a_task_that_writes_while_offsets_are_set_leaves_no_file_behind_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
-    """Somebody else sets the offset before each step of its writing: either it sees that, or its files are taken along."""
+    """Somebody else sets the offset before each step of its writing:
+    either it sees that, or its files are taken along.
+    """
     task = FileStore(tmp_path, 1)
     task.recover([HERE])
     task.write(HERE, "json", [Written("k=a", 0, 2, b"before")])

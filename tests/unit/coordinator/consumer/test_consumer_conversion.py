@@ -264,7 +264,9 @@ def test_a_later_version_of_the_subscription_is_read_as_the_last_known() -> None
 def test_a_second_protocol_that_nobody_can_read_does_not_keep_the_group_from_becoming_classic(
     shard: Shard, metadata: bytes
 ) -> None:
-    """The first one alone was looked at. The last member of the consumer protocol could neither leave nor be put out."""
+    """The first one alone was looked at. The last member of the consumer protocol could neither leave nor be put
+    out.
+    """
     shard.beat("new")
     request = JoinGroupRequest(
         group_id="g",

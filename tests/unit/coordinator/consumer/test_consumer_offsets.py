@@ -105,7 +105,9 @@ def test_its_tombstones_leave_nothing(shard: Shard) -> None:
 
 
 def test_an_owner_stays_known_when_the_record_that_made_room_for_it_is_gone(shard: Shard) -> None:
-    """First a has everything, last it has half, and b came between: as if what a gave up had been compacted away alone."""
+    """First a has everything, last it has half, and b came between:
+    as if what a gave up had been compacted away alone.
+    """
     current = [record for record in shard.log if record.key[:2] == b"\0\x08"]
     first, last_of_a = current[0], [record for record in current if record.key == current[0].key][-1]
     last_of_b = [record for record in current if record.key != first.key][-1]

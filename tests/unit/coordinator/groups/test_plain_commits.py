@@ -1,4 +1,6 @@
-"""Commits on the hot path. Whom they are admitted for is checked with every commit of the other tests, by their driver."""
+"""Commits on the hot path. Whom they are admitted for is checked with every commit of the other tests,
+by their driver.
+"""
 
 import pytest
 

@@ -1,4 +1,6 @@
-"""Records of `__transaction_state`: the bytes that Apache Kafka 4.3 itself makes of the same values (TransactionLog)."""
+"""Records of `__transaction_state`: the bytes that Apache Kafka 4.3 itself makes of the same values
+(TransactionLog).
+"""
 
 import pytest
 

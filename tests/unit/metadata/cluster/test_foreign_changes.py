@@ -1,4 +1,6 @@
-"""What Apache Kafka's tools write into ZooKeeper reaches every broker, in one order with what the controller commits."""
+"""What Apache Kafka's tools write into ZooKeeper reaches every broker,
+in one order with what the controller commits.
+"""
 
 import json
 from collections.abc import Callable

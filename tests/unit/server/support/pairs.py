@@ -14,7 +14,9 @@ S = TypeVar("S", bound=OnDisk)
 
 
 def pairs(directory: Path, make_side: Callable[..., S]) -> Iterator[Callable[..., tuple[S, S]]]:
-    """For a fixture: `make_side(directory, compiled=..., **config)` for each side of as many pairs as the test wants."""
+    """For a fixture: `make_side(directory, compiled=..., **config)`
+    for each side of as many pairs as the test wants.
+    """
     made: list[S] = []
 
     def one(compiled: bool, config: dict[str, Any]) -> S:

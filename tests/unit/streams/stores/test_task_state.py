@@ -318,7 +318,9 @@ def test_what_waits_is_written_without_what_is_pending(disk: Disk, tmp_path: Pat
 def test_a_process_that_is_killed_has_lost_all_of_commits_for_later_but_the_times_of_operators(
     disk: Disk, tmp_path: Path
 ) -> None:
-    """These are in no changelog: nobody could bring them back. Rows, notes and positions go together, so a replay does."""
+    """These are in no changelog: nobody could bring them back.
+    Rows, notes and positions go together, so a replay does.
+    """
     script = (
         "import os, sys; from pathlib import Path;"
         f"from {disk.__module__} import {disk.__name__}; from headwater.streams.stores.state import *;"
