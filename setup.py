@@ -1,5 +1,5 @@
-"""Builds what is compiled: the codec of records, Avro into columns, and the hot paths of Produce, commits and Fetch. All are optional: without
-a compiler the install works, and their twins in Python serve."""
+"""Builds what is compiled: the codec of records, Avro into columns, and the hot paths of Produce, commits and Fetch.
+All are optional: without a compiler the install works, and their twins in Python serve."""
 
 from pathlib import Path
 

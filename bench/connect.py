@@ -1,5 +1,5 @@
-"""Connect beside Apache's worker: files in and out, PostgreSQL out (JDBC sink) and in (JDBC source, change data capture),
-topics into Parquet, the time from a REST call to the first record, and memory.
+"""Connect beside Apache's worker: files in and out, PostgreSQL out (JDBC sink) and in (JDBC source, change data
+capture), topics into Parquet, the time from a REST call to the first record, and memory.
 
 Both are standalone workers with their defaults on the same broker, one after the other; each row counts what has
 arrived: offsets of the topic, bytes of the file, rows of the table. The peer of a row stands in its limit's column.

@@ -1,5 +1,5 @@
-"""What a client that is over its quota does to others: p99 of small requests beside librdkafka, which writes all that it
-can and is allowed a megabyte a second.
+"""What a client that is over its quota does to others: p99 of small requests beside librdkafka, which writes all that
+it can and is allowed a megabyte a second.
 """
 
 import time

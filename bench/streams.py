@@ -106,8 +106,8 @@ def commands(
 def running(
     command: list[str], said: Path, started: Callable[[int], None] = lambda _: None
 ) -> Iterator[subprocess.Popen[str]]:
-    """Its standard input is open as long as it shall run; who does not end then is killed. `started` is told its process
-    id before it is ready.
+    """Its standard input is open as long as it shall run; who does not end then is killed. `started` is told its
+    process id before it is ready.
     """
     with said.open("ab") as output:
         process = subprocess.Popen(

@@ -1,9 +1,9 @@
-"""Whether things happen when they are due: punctuators while there are records to process, the partitions of a slot that
-is killed, and those of the others meanwhile.
+"""Whether things happen when they are due: punctuators while there are records to process, the partitions of a slot
+that is killed, and those of the others meanwhile.
 
-Slots are processes, as in `streams_large_state`; Spark supplies them elsewhere, and the lead does the same with them. An
-application counts records that come every 10 ms in each partition, with a commit every 20 ms, so a result is known to be
-of a record that was sent after the kill.
+Slots are processes, as in `streams_large_state`; Spark supplies them elsewhere, and the lead does the same with them.
+An application counts records that come every 10 ms in each partition, with a commit every 20 ms, so a result is known
+to be of a record that was sent after the kill.
 """
 
 import struct

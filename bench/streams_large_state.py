@@ -1,8 +1,8 @@
 """State of ten million keys on one machine: how an application grows to it, what memory of its own that takes, a
 restart, a restore, and how soon the tasks of a slot that is killed go on where a standby has their state.
 
-Keys come in no order, so that a write touches pages all over the state. Memory is that of a process itself: the pages of
-LMDB's file belong to the system, which takes them back when others need them. Slots are processes that work in
+Keys come in no order, so that a write touches pages all over the state. Memory is that of a process itself: the pages
+of LMDB's file belong to the system, which takes them back when others need them. Slots are processes that work in
 directories of their own, as if they were on two machines; Spark supplies them elsewhere. `--quick` takes two million.
 """
 

@@ -2,8 +2,8 @@
 
     python examples/async_read_process_write.py SOURCE TARGET TRANSACTIONAL_ID [BOOTSTRAP]
 
-Runs until Ctrl-C or SIGTERM; kill any of them at any moment. Whose partitions went to another process while it worked is
-refused when it commits: it aborts, and reads on where the group is.
+Runs until Ctrl-C or SIGTERM; kill any of them at any moment. Whose partitions went to another process while it worked
+is refused when it commits: it aborts, and reads on where the group is.
 """
 
 import asyncio

@@ -1,10 +1,11 @@
-"""A partitioner of one's own: Banana, the biggest customer, has the last partition to itself; the others share the rest.
+"""A partitioner of one's own: Banana, the biggest customer, has the last partition to itself;
+the others share the rest.
 
     .venv/bin/headwater topic create customers -p 4
     echo Banana | .venv/bin/python examples/banana_partitioner.py [BOOTSTRAP [TOPIC]]
 
-Reads one customer per line, and prints where each went. With one partition there is nothing to choose. The Java class that
-this is after returned numPartitions for Banana: one too many, since partitions are numbered from 0.
+Reads one customer per line, and prints where each went. With one partition there is nothing to choose. The Java class
+that this is after returned numPartitions for Banana: one too many, since partitions are numbered from 0.
 """
 
 import sys

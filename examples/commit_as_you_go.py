@@ -2,8 +2,8 @@
 
     python examples/commit_as_you_go.py [BOOTSTRAP [TOPIC]]
 
-An asynchronous commit that fails may be tried again by the client, but never so that it would overwrite a newer one: each
-has a number, and one that is not the newest any more is given up. So `commit_async` needs no bookkeeping here.
+An asynchronous commit that fails may be tried again by the client, but never so that it would overwrite a newer one:
+each has a number, and one that is not the newest any more is given up. So `commit_async` needs no bookkeeping here.
 """
 
 import signal

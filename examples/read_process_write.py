@@ -2,8 +2,9 @@
 
     python examples/read_process_write.py SOURCE TARGET [BOOTSTRAP]
 
-Runs until Ctrl-C or SIGTERM; kill it at any moment and start it again. Readers of TARGET with read_committed never see a
-record twice, nor one of a transaction that was not finished. A second process with the same transactional id takes over.
+Runs until Ctrl-C or SIGTERM; kill it at any moment and start it again. Readers of TARGET with read_committed never see
+a record twice, nor one of a transaction that was not finished. A second process with the same transactional id takes
+over.
 """
 
 import signal

@@ -1,4 +1,6 @@
-"""Local state: the lowest and highest price of each stock on each day, kept where it is computed and restored from a changelog."""
+"""Local state: the lowest and highest price of each stock on each day,
+kept where it is computed and restored from a changelog.
+"""
 
 from typing import Any
 

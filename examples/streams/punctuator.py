@@ -1,4 +1,6 @@
-"""A punctuator: machines that have not been heard of for a minute are reported, as time goes on and not when a record comes."""
+"""A punctuator: machines that have not been heard of for a minute are reported,
+as time goes on and not when a record comes.
+"""
 
 from headwater.streams import App, Context, Processor, Record, key_value_store
 

@@ -1,4 +1,6 @@
-"""Stream-table join: clicks enriched with the user's profile as it is now; the table is kept from the profiles' changes."""
+"""Stream-table join: clicks enriched with the user's profile as it is now;
+the table is kept from the profiles' changes.
+"""
 
 from headwater.streams import App
 

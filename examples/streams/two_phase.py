@@ -1,6 +1,8 @@
-"""Two phases with a repartition between: the volume of each stock where it is traded, then the three most traded of all.
+"""Two phases with a repartition between: the volume of each stock where it is traded,
+then the three most traded of all.
 
-The first phase counts in parallel, by stock. Its updates go through a repartition topic to one key, where the top is kept.
+The first phase counts in parallel, by stock. Its updates go through a repartition topic to one key,
+where the top is kept.
 """
 
 from typing import Any

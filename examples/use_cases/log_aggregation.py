@@ -20,7 +20,9 @@ TOPIC = "logs"
 
 
 def ship(service: str, path: Path) -> None:
-    """Sends what is in the file and is not in the topic. One line is one record; the key keeps a file's lines in order."""
+    """Sends what is in the file and is not in the topic.
+    One line is one record; the key keeps a file's lines in order.
+    """
     key = f"{socket.gethostname()}:{path.resolve()}"
     start = shipped_until(key)
     with path.open("rb") as file, Producer(bootstrap_servers=BOOTSTRAP, acks="all") as producer:
