@@ -1,6 +1,6 @@
-/* Stands between a broker and the kernel (LD_PRELOAD): writes and syncs below one directory that fail, are late or are held back, and a
- * clock that is wrong. What happens is told by a page that the test shares with the process, so that it can change at any moment.
- * The page also counts what has happened. docs: faults.py beside this file. */
+/* Stands between a broker and the kernel (LD_PRELOAD): writes and syncs below one directory that fail, are late or are
+ * held back, and a clock that is wrong. What happens is told by a page that the test shares with the process, so that
+ * it can change at any moment. The page also counts what has happened. docs: faults.py beside this file. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

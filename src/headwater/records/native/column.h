@@ -1,4 +1,5 @@
-/* Columns that grow: numbers, bitmaps, and binary ones. One without nulls has no bitmap: it is made at the first null. */
+/* Columns that grow: numbers, bitmaps, and binary ones. One without nulls has no bitmap: it is made at the first
+ * null. */
 #ifndef HEADWATER_COLUMN_H
 #define HEADWATER_COLUMN_H
 

@@ -1,7 +1,7 @@
 /* Which schemas the records of a batch name: the first bytes of each key or value, or the header that stands for them.
  *
- * The bytes are walked over with the GIL let go of, so that a thread beside the loop can do it. Few frames are told apart: a
- * batch rarely has more than one, and a search among many would cost a peer nothing and us much.
+ * The bytes are walked over with the GIL let go of, so that a thread beside the loop can do it. Few frames are told
+ * apart: a batch rarely has more than one, and a search among many would cost a peer nothing and us much.
  */
 #include "codec.h"
 

@@ -11,8 +11,8 @@ static PyObject *take(const char *module_name, const char *name) {
     return found;
 }
 
-/* A NamedTuple class of so many fields, so that tuple_of can make instances. Another number means that this build is older
- * or newer than the Python beside it: the import fails, and the twin serves. */
+/* A NamedTuple class of so many fields, so that tuple_of can make instances. Another number means that this build is
+ * older or newer than the Python beside it: the import fails, and the twin serves. */
 static PyTypeObject *take_tuple_class(const char *module_name, const char *name, Py_ssize_t field_count) {
     PyObject *found = take(module_name, name);
     PyObject *fields = found == NULL ? NULL : PyObject_GetAttrString(found, "_fields");

@@ -90,9 +90,9 @@ static int64_t mark(batch_scanner *self, int64_t at) {
     return place;
 }
 
-/* Marks the batch if it begins an epoch or says something about a producer, and takes back the mark of one that it makes
- * superfluous: five later ones are known, so no trace of it stays in the producer's state. That is so whatever their epochs
- * are, if they have sequences, no marker stands between them, and it does not begin a transaction. */
+/* Marks the batch if it begins an epoch or says something about a producer, and takes back the mark of one that it
+ * makes superfluous: five later ones are known, so no trace of it stays in the producer's state. That is so whatever
+ * their epochs are, if they have sequences, no marker stands between them, and it does not begin a transaction. */
 static void mark_what_matters(batch_scanner *self, const batch_header *header, int64_t at, bool new_epoch) {
     if (header->producer_id < 0) {
         if (new_epoch)

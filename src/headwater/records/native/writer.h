@@ -10,8 +10,8 @@ typedef struct {
     int64_t used, count, base_timestamp, max_timestamp;
 } writer;
 
-/* 1: taken; 0: it would go past limit_bytes, and is not the first; -1: an exception. `headers` is their count and all of
- * them, encoded. Runs no Python code. */
+/* 1: taken; 0: it would go past limit_bytes, and is not the first; -1: an exception. `headers` is their count and all
+ * of them, encoded. Runs no Python code. */
 int writer_append(
     writer *self, int64_t limit_bytes, int64_t timestamp, const cell *key, const cell *value, const cell *headers);
 PyObject *writer_section(writer *self, int64_t partition); /* and is empty then */

@@ -1,4 +1,5 @@
-/* Columns in Arrow's layout: values side by side, offsets of what has no fixed width, a bit for each value once one is null. */
+/* Columns in Arrow's layout: values side by side, offsets of what has no fixed width, a bit for each value once one is
+ * null. */
 #include "columns.h"
 
 #include <stdlib.h>

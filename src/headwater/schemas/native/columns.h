@@ -1,4 +1,5 @@
-/* Columns that grow while rows are decoded, and the interpreter that fills them. See ../columns/program.py for what programs are. */
+/* Columns that grow while rows are decoded, and the interpreter that fills them. See ../columns/program.py for what
+ * programs are. */
 #ifndef HEADWATER_SCHEMAS_COLUMNS_H
 #define HEADWATER_SCHEMAS_COLUMNS_H
 

@@ -1,4 +1,5 @@
-/* Runs a program over the bytes of one row. The bytes are a peer's: every length is looked at before it is used. The program is ours. */
+/* Runs a program over the bytes of one row. The bytes are a peer's: every length is looked at before it is used. The
+ * program is ours. */
 #include "columns.h"
 
 #include <string.h>
@@ -209,7 +210,8 @@ static int read_block(Cursor *cursor, int64_t *count) {
     return *count > cursor->end - cursor->at && *count > EMPTY_ITEMS_MAX ? TOO_MANY : FINE;
 }
 
-/* The items of a list or map, or of one that is passed over (`list` and `keys` are -1 then, `skip_keys` tells a map). */
+/* The items of a list or map, or of one that is passed over (`list` and `keys` are -1 then, `skip_keys` tells a
+ * map). */
 static int run_items(Decoder *decoder, int32_t entries, int32_t keys, bool skip_keys, int32_t node, Cursor *cursor) {
     for (;;) {
         int64_t count;

@@ -1,4 +1,5 @@
-/* Runs a program over one row of columns. The columns are pyarrow's, cast to the schema's types before; lengths were looked at there. */
+/* Runs a program over one row of columns. The columns are pyarrow's, cast to the schema's types before; lengths were
+ * looked at there. */
 #include "encoder.h"
 #include "output_bytes.h"
 

@@ -93,8 +93,8 @@ static PyObject *all_finished(Column *columns, int count, int status) {
     return made;
 }
 
-/* A call of `decode` or `decode_messages`: what it was given, and the columns that it fills. For messages, the bytes that are expected before
- * each of them stand where the defaults do. */
+/* A call of `decode` or `decode_messages`: what it was given, and the columns that it fills. For messages, the bytes
+ * that are expected before each of them stand where the defaults do. */
 typedef struct {
     Buffers buffers;
     Column *columns;
@@ -177,7 +177,8 @@ static PyObject *decode(PyObject *module, PyObject *arguments) {
     return end_decoding(&work, row, status);
 }
 
-/* One row of Protobuf: null, or its message behind the prefix and the path to it, which must be the one that is expected. */
+/* One row of Protobuf: null, or its message behind the prefix and the path to it, which must be the one that is
+ * expected. */
 static int decode_message_row(MessageDecoder *decoder, const Decoding *work, Py_ssize_t row) {
     if (is_null(work, row))
         return column_append_null(decoder->columns, 0);

@@ -1,7 +1,9 @@
-/* Runs a program over the bytes of one message. The bytes are a peer's: every length is looked at before it is used. The program is ours.
+/* Runs a program over the bytes of one message. The bytes are a peer's: every length is looked at before it is used.
+ * The program is ours.
  *
- * A message is walked over once, and each occurrence of a field that the program knows is noted; then each column gets its value. So fields
- * may come in any order, the last of several wins, and parts of one message that come apart are merged, by reading them as one. */
+ * A message is walked over once, and each occurrence of a field that the program knows is noted; then each column gets
+ * its value. So fields may come in any order, the last of several wins, and parts of one message that come apart are
+ * merged, by reading them as one. */
 #include "protobuf_wire.h"
 
 #include <stdlib.h>
@@ -114,7 +116,8 @@ static bool takes(const int32_t *field, int32_t wire) {
     return wire == LENGTH && field[PB_LABEL] == PB_REPEATED && wanted != LENGTH; /* packed */
 }
 
-/* The place of a field among those of its message; fields mostly come in order, so the one behind the last is looked at first. */
+/* The place of a field among those of its message; fields mostly come in order, so the one behind the last is looked at
+ * first. */
 static int32_t find_field(const int32_t *fields, int32_t count, int32_t guess, uint32_t number) {
     if (guess < count && (uint32_t)fields[guess * PB_FIELD_WORDS + PB_NUMBER] == number)
         return guess;

@@ -1,4 +1,5 @@
-/* Runs a program over one row of columns and writes a message. The columns are pyarrow's, cast to the schema's types before. */
+/* Runs a program over one row of columns and writes a message. The columns are pyarrow's, cast to the schema's types
+ * before. */
 #include "output_bytes.h"
 #include "protobuf_wire.h"
 

@@ -1,6 +1,6 @@
-/* The hot path of OffsetCommit, compiled: the bytes of a request into what the coordinator decides upon, and its records
- * into the log. The same as `read_commit` and `append_commit` of `broker/handlers/offset_commit_frames.py`, for what is
- * plainly fine; what is not is handed on, before anything was changed. A test compares both. No state. */
+/* The hot path of OffsetCommit, compiled: the bytes of a request into what the coordinator decides upon, and its
+ * records into the log. The same as `read_commit` and `append_commit` of `broker/handlers/offset_commit_frames.py`, for
+ * what is plainly fine; what is not is handed on, before anything was changed. A test compares both. No state. */
 #include "batch.h"
 
 enum { FIRST_VERSION = 2, FIRST_WITHOUT_RETENTION = 5, FIRST_WITH_LEADER_EPOCH = 6, FIRST_WITH_INSTANCE = 7 };

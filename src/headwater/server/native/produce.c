@@ -6,8 +6,8 @@
  * Whatever is not goes to `handle_frame` in Python, before anything was changed. There the rules are written down; what
  * is here must not differ, and a test compares both.
  *
- * Of users with access rules, the rights of their connection come in the place of the broker (rights.h): then only topics that
- * are noted there are written, and nothing in transactions.
+ * Of users with access rules, the rights of their connection come in the place of the broker (rights.h): then only
+ * topics that are noted there are written, and nothing in transactions.
  */
 #include "append.h"
 

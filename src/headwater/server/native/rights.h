@@ -1,5 +1,5 @@
-/* What a connection may read and write, by topic id: `broker/rights/connection_rights.py`. It stands in the place of the broker in
- * requests of users with access rules. `ConnectionRights.hold` is the twin of `rights_hold`.
+/* What a connection may read and write, by topic id: `broker/rights/connection_rights.py`. It stands in the place of
+ * the broker in requests of users with access rules. `ConnectionRights.hold` is the twin of `rights_hold`.
  *
  * To be included behind the declarations of the slots `rights_*`.
  */

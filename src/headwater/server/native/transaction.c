@@ -1,10 +1,10 @@
 /* What a transaction writes, compiled: the records of its state, and the markers that end it.
  *
  * `append_transaction` is `Transaction.record` of version 1 and its append. `append_marker` is
- * `records.control.build_end_transaction_marker` and its append, without what the log notes about the producer, which is
- * left to Python. `commit_transaction` is all of `Partition.append_marker`, where the marker commits what its producer has
- * open. Each gives -1 before anything was changed where it is not of that kind, or does not simply go at the end of the
- * open segment; tests compare all with Python. No state but the places of the slots. */
+ * `records.control.build_end_transaction_marker` and its append, without what the log notes about the producer, which
+ * is left to Python. `commit_transaction` is all of `Partition.append_marker`, where the marker commits what its
+ * producer has open. Each gives -1 before anything was changed where it is not of that kind, or does not simply go at
+ * the end of the open segment; tests compare all with Python. No state but the places of the slots. */
 #include "batch.h"
 
 enum { MARKER_KEY_BYTES = 4, MARKER_VALUE_BYTES = 6 };

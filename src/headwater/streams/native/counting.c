@@ -1,12 +1,15 @@
-/* Counts by key and by key and tumbling window, a run of records at once, over the rows of a store as `stores/formats.py` has them.
+/* Counts by key and by key and tumbling window, a run of records at once, over the rows of a store as
+ * `stores/formats.py` has them.
  *
  *     row of a count      timestamp (8, big endian), count (8)
  *     row of a window     segment (8), key, start of the window (8), sequence number (4), which is 0
  *
- * What goes to topics is made as columns in Arrow's layout: the bytes of all cells, and where each begins (int64, one more than cells); counts are
- * 8 bytes each, times int64. So no object is made for a cell, and no time is lost where columns are encoded into batches.
+ * What goes to topics is made as columns in Arrow's layout: the bytes of all cells, and where each begins (int64, one
+ * more than cells); counts are 8 bytes each, times int64. So no object is made for a cell, and no time is lost where
+ * columns are encoded into batches.
  *
- * What these functions cannot do they leave to the caller, which has the same in Python: then they give None and have changed nothing. */
+ * What these functions cannot do they leave to the caller, which has the same in Python: then they give None and have
+ * changed nothing. */
 #include "packed_column.h"
 #include "store_rows.h"
 
@@ -94,7 +97,8 @@ static PyObject *count_rows(PyObject *Py_UNUSED(module), PyObject *args) {
     return result;
 }
 
-/* 1: the row that was counted at this place is counted no more behind it, 0: it is, -1: failed. Each count of a row is another one. */
+/* 1: the row that was counted at this place is counted no more behind it, 0: it is, -1: failed. Each count of a row is
+ * another one. */
 static int is_last(PyObject *row, const char *count, PyObject *fresh, PyObject **value) {
     *value = PyDict_GetItemWithError(fresh, row);
     if (*value == NULL) {

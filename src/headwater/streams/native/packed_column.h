@@ -1,4 +1,5 @@
-/* A column in Arrow's layout that is being made: the bytes of all cells, and where each begins (int64, one more than cells). */
+/* A column in Arrow's layout that is being made: the bytes of all cells, and where each begins (int64, one more than
+ * cells). */
 #ifndef HEADWATER_PACKED_COLUMN_H
 #define HEADWATER_PACKED_COLUMN_H
 #define PY_SSIZE_T_CLEAN

@@ -19,7 +19,8 @@ static inline bool are_dicts(PyObject *layers) {
     return true;
 }
 
-/* The row that was found, a new reference, None where there is none; NULL when it cannot be read. `fresh`, if it is no NULL, is asked first. */
+/* The row that was found, a new reference, None where there is none; NULL when it cannot be read. `fresh`, if it is no
+ * NULL, is asked first. */
 static inline PyObject *find_row(PyObject *row, PyObject *fresh, const store *from) {
     PyObject *found = fresh != NULL ? PyDict_GetItemWithError(fresh, row) : NULL;
     for (Py_ssize_t i = 0; found == NULL && i < PyTuple_GET_SIZE(from->layers); i++) {

@@ -7,7 +7,8 @@
  * answer.c   the answer as bytes and file slices
  * sending.c  bytes and slices to a socket
  *
- * Until it is decided that a request is answered here, nothing is changed but caches; everything else goes the general way, in Python.
+ * Until it is decided that a request is answered here, nothing is changed but caches; everything else goes the general
+ * way, in Python.
  */
 #ifndef HEADWATER_FETCH_H
 #define HEADWATER_FETCH_H
@@ -77,7 +78,8 @@ extern PyTypeObject *types[TYPES];
 static inline int is_a(PyObject *object, enum type type) { return object != NULL && Py_TYPE(object) == types[type]; }
 static inline int is_dict(PyObject *object) { return object != NULL && PyDict_CheckExact(object); }
 
-/* What is asked of one partition, and then what it has. The objects are held: whatever is called may let go of its own. */
+/* What is asked of one partition, and then what it has. The objects are held: whatever is called may let go of its
+ * own. */
 typedef struct {
     int topic; /* which of the answer's */
     int32_t index;

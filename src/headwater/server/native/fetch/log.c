@@ -1,5 +1,5 @@
-/* The twin of `Log.read` (log/log.py) and of what it asks of `Segment` and `OffsetIndex`. Whatever needs a walk over batches is asked for
- * in Python. */
+/* The twin of `Log.read` (log/log.py) and of what it asks of `Segment` and `OffsetIndex`. Whatever needs a walk over
+ * batches is asked for in Python. */
 #include "fetch.h"
 
 #include <unistd.h>
@@ -47,7 +47,8 @@ static Py_ssize_t entries_up_to(const uint8_t *entries, Py_ssize_t count, int co
     return low;
 }
 
-/* The border of the first entry past `offset`, if that is where `offset` begins: a reader that was cut off there comes back to it. */
+/* The border of the first entry past `offset`, if that is where `offset` begins: a reader that was cut off there comes
+ * back to it. */
 static int64_t indexed(PyObject *segment, int64_t offset) {
     Py_ssize_t count;
     int64_t base_offset, descriptor;

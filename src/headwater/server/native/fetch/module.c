@@ -1,15 +1,16 @@
 /* The hot path of Fetch, compiled: a request that can be answered at once with what the logs have.
  *
- * The same as `server/dispatch.begin` and `broker/handlers/fetch.Fetch.begin` do together, for requests that are plainly fine: without a
- * session or with one that is known, from a consumer or from a follower in sync, with an answer that need not wait. Whatever is not goes
- * the general way in Python, before anything was changed. There the rules are written down; what is here must not differ, and a test
- * compares both.
+ * The same as `server/dispatch.begin` and `broker/handlers/fetch.Fetch.begin` do together, for requests that are
+ * plainly fine: without a session or with one that is known, from a consumer or from a follower in sync, with an answer
+ * that need not wait. Whatever is not goes the general way in Python, before anything was changed. There the rules are
+ * written down; what is here must not differ, and a test compares both.
  *
- * Of users with access rules, the rights of their connection come in the place of the broker (../rights.h): then every partition that is read,
- * of the request or of its session, must be of a topic that is noted there, and followers go the general way.
+ * Of users with access rules, the rights of their connection come in the place of the broker (../rights.h): then every
+ * partition that is read, of the request or of its session, must be of a topic that is noted there, and followers go
+ * the general way.
  *
- * The objects are those of Python, with `__slots__`: `configure` looks up where each slot lies. Nothing is kept here but these places.
- * One thread calls it, the owner of the loop.
+ * The objects are those of Python, with `__slots__`: `configure` looks up where each slot lies. Nothing is kept here
+ * but these places. One thread calls it, the owner of the loop.
  */
 #include "fetch.h"
 

@@ -1,4 +1,5 @@
-/* A Fetch request, taken apart: 0 for whatever is malformed or out of the ordinary. The general way tells what is wrong. */
+/* A Fetch request, taken apart: 0 for whatever is malformed or out of the ordinary. The general way tells what is
+ * wrong. */
 #include "fetch.h"
 
 typedef struct {

@@ -1,7 +1,8 @@
 /* Bytes and file slices to a socket, in order: the twin of `server/outbox.send_chunks`.
  *
- * A small answer is put together and goes out in one call, its records read from the page cache: to copy a few kilobytes costs less than
- * the calls around a `sendfile`, and the other side is woken once. That is what a follower gets that keeps up with its leader.
+ * A small answer is put together and goes out in one call, its records read from the page cache: to copy a few
+ * kilobytes costs less than the calls around a `sendfile`, and the other side is woken once. That is what a follower
+ * gets that keeps up with its leader.
  */
 #include "fetch.h"
 
@@ -63,7 +64,8 @@ static int64_t send_one(int target, PyObject *chunk, int is_last, int64_t *lengt
     return sent < 0 ? 0 : sent;
 }
 
-/* The chunk's bytes to `room`; how many. -1 if they are too many, not all in memory, or of a kind that is not known here. */
+/* The chunk's bytes to `room`; how many. -1 if they are too many, not all in memory, or of a kind that is not known
+ * here. */
 static int64_t put_bytes(PyObject *chunk, char *room, int64_t left) {
     int64_t position, length;
     int source;
@@ -102,7 +104,8 @@ static int64_t part_of(int64_t *together, PyObject *chunk, int64_t *length) {
     return part;
 }
 
-/* send_chunks(descriptor, chunks): None when all of it is out, else (whole chunks, bytes of the next one). Slices that are out are released. */
+/* send_chunks(descriptor, chunks): None when all of it is out, else (whole chunks, bytes of the next one). Slices that
+ * are out are released. */
 PyObject *send_chunks(PyObject *module, PyObject *const *args, Py_ssize_t count) {
     (void)module;
     if (count != 2 || types[0] == NULL || !PyList_CheckExact(args[1])) {

@@ -1,13 +1,16 @@
-/* What a fetch asks for: of its own partitions, or of those of its session (broker/fetch_sessions.py), as far as they changed or have news.
+/* What a fetch asks for: of its own partitions, or of those of its session (broker/fetch_sessions.py), as far as they
+ * changed or have news.
  *
- * A plan changes nothing. `note_session` does afterwards what `FetchSessions.find`, `FetchSession.update` and `Fetch._respond` would have done.
+ * A plan changes nothing. `note_session` does afterwards what `FetchSessions.find`, `FetchSession.update` and
+ * `Fetch._respond` would have done.
  */
 #include "fetch.h"
 
 enum { NOTED_EVERY_MS = 500, PLACES_BITS = 9, PLACES = 1 << PLACES_BITS }; /* twice PARTS_MAX: never more than half full */
 static const int64_t EPOCH_MAX = INT32_MAX;
 
-/* The list of a topic's partitions, borrowed. Two names of one request are one topic of the answer if they are the same. */
+/* The list of a topic's partitions, borrowed. Two names of one request are one topic of the answer if they are the
+ * same. */
 int find_topic(PyObject *broker, const uint8_t *name, Py_ssize_t name_bytes, int is_by_id, Plan *plan, int *at) {
     PyObject *topics = PyObject_GetAttr(broker, is_by_id ? name_by_topic_id : name_by_wire_name), *listed = NULL;
     PyObject *key = PyBytes_FromStringAndSize((const char *)name, name_bytes);
@@ -119,7 +122,8 @@ static int plan_spec(const Request *r, Plan *plan, PyObject *key, PyObject *spec
            find_partition(plan, part);
 }
 
-/* Which partition of the request a spec of the session stands for: a session may have very many, and a request hundreds. */
+/* Which partition of the request a spec of the session stands for: a session may have very many, and a request
+ * hundreds. */
 typedef struct {
     const PyObject *spec; /* NULL: free */
     const Part *asked;

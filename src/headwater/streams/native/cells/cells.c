@@ -1,7 +1,8 @@
 /* Cells of columns between three forms: lists of Python objects, columns in Arrow's layout, and texts.
  *
- * A cell of a list is bytes, or None for null. A column that is made has int64 offsets; one that is read has those of `pa.binary()`, int32.
- * No state. What a function cannot do it refuses with an exception, before anything has changed: Python has the same for all of them. */
+ * A cell of a list is bytes, or None for null. A column that is made has int64 offsets; one that is read has those of
+ * `pa.binary()`, int32. No state. What a function cannot do it refuses with an exception, before anything has changed:
+ * Python has the same for all of them. */
 #include "../packed_column.h"
 #include "../store_rows.h"
 
