@@ -1,4 +1,5 @@
-# Every target does its own set-up: `make up` and `make test` work on a machine that has only Python 3.11 and this checkout.
+# Every target does its own set-up: `make up` and `make test` work on a machine that has only Python 3.11 and this
+# checkout.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -37,7 +38,8 @@ $(EVERYTHING): $(INSTALLED) requirements-dev.txt
 venv: $(EVERYTHING)
 	@$(BIN)/python -m compileall -q src
 
-# A broker, visitors of a website, a Spark pipeline and a Streams application over them, and their results, live; Ctrl-C ends it. DEMO='--rate 1000'.
+# A broker, visitors of a website, a Spark pipeline and a Streams application over them, and their results, live; Ctrl-C
+# ends it. DEMO='--rate 1000'.
 demo: $(PIPELINES)
 	@$(BIN)/python -m headwater.demo $(DEMO)
 
@@ -58,7 +60,8 @@ check: venv
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/lint-imports --no-cache --config import_circles.ini
 
-# Known vulnerabilities of what is installed here, by PyPI's advisories: not part of the checks, since it says something else from day to day.
+# Known vulnerabilities of what is installed here, by PyPI's advisories: not part of the checks, since it says something
+# else from day to day.
 audit: venv
 	@test -x build/audit/bin/pip-audit || { $(PYTHON) -m venv build/audit && build/audit/bin/pip install --quiet --disable-pip-version-check pip-audit; }
 	@$(BIN)/pip freeze --exclude-editable >build/audit/installed.txt
@@ -68,7 +71,8 @@ format: venv
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# Clients, clusters and Spark, one after the other, and units and models beside them (tests/stages.sh): all run, whatever fails.
+# Clients, clusters and Spark, one after the other, and units and models beside them (tests/stages.sh): all run,
+# whatever fails.
 test: venv
 	@tests/tools.sh
 	@tests/stages.sh $(BIN)/pytest
@@ -78,9 +82,10 @@ soak: venv
 	HEADWATER_SOAK=1 tests/tools.sh
 	HEADWATER_SOAK=1 $(BIN)/pytest -m soak
 
-# Simulated brokers, clusters and clients. `make sim` runs random worlds of all kinds for a minute, `make sim WORLDS=10000 [JOBS=2]` so many
-# of each, WORLD=… of one kind: logs, coordinators (groups and transactions), cluster, cluster-coordinators, cluster-storage (whose
-# logs are trimmed or may lose). `make sim WORLD=… SEED=… STEPS=…` runs one again, and SHRINK=1 makes it smaller while it fails.
+# Simulated brokers, clusters and clients. `make sim` runs random worlds of all kinds for a minute,
+# `make sim WORLDS=10000 [JOBS=2]` so many of each, WORLD=… of one kind: logs, coordinators (groups and transactions),
+# cluster, cluster-coordinators, cluster-storage (whose logs are trimmed or may lose).
+# `make sim WORLD=… SEED=… STEPS=…` runs one again, and SHRINK=1 makes it smaller while it fails.
 sim: venv
 	@$(BIN)/python -m headwater.sim $(if $(WORLD),--world $(WORLD)) $(if $(SEED),--seed $(SEED)) $(if $(STEPS),--steps $(STEPS)) \
 	    $(if $(LESS),--less $(LESS)) $(if $(SHRINK),--shrink) $(if $(WORLDS),--worlds $(WORLDS)) $(if $(FIRST),--first $(FIRST)) \
@@ -90,8 +95,9 @@ sim: venv
 sanitize: venv
 	PYTHON=$(BIN)/python tests/sanitize.sh
 
-# Any bytes against the reader of records, the decoders of columns, the compiled paths and all handlers, led by what code they reach: SECONDS=… for each. What is
-# found lies in build/fuzz as crash-*, and is run again by its name in place of the corpus (tests/hostile/fuzz). Gets atheris, for this alone.
+# Any bytes against the reader of records, the decoders of columns, the compiled paths and all handlers, led by what
+# code they reach: SECONDS=… for each. What is found lies in build/fuzz as crash-*, and is run again by its name in
+# place of the corpus (tests/hostile/fuzz). Gets atheris, for this alone.
 fuzz: venv
 	@test -d build/fuzz/atheris || $(BIN)/pip install --quiet --disable-pip-version-check --target build/fuzz/atheris 'atheris>=3'
 	@for target in records columns schemas compiled requests; do \

@@ -1,6 +1,7 @@
 #!/bin/sh
-# The compiled codec of records, counts and columns of Streams and hot paths of Produce and Fetch under the address and undefined-behaviour sanitizers: builds them
-# into a copy of the sources and runs their tests there. Any access outside of a buffer ends the run. Needs gcc.
+# The compiled codec of records, counts and columns of Streams and hot paths of Produce and Fetch under the address and
+# undefined-behaviour sanitizers: builds them into a copy of the sources and runs their tests there. Any access outside
+# of a buffer ends the run. Needs gcc.
 set -eu
 cd "$(dirname "$0")/.."
 python=${PYTHON:-.venv/bin/python}

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Gets what the tests need beside Python packages: kcat, ip, clients of ksqlDB for Node.js, Java, Maven, and the jars of tests/java, tests/java/registry, tests/spark/connector and tests/spark/avro.
-# Quick when all is there. What cannot be had is named in a hint; the tests that need it then skip and say so.
+# Gets what the tests need beside Python packages: kcat, ip, clients of ksqlDB for Node.js, Java, Maven, and the jars of
+# tests/java, tests/java/registry, tests/spark/connector and tests/spark/avro. Quick when all is there. What cannot be
+# had is named in a hint; the tests that need it then skip and say so.
 set -u
 cd "$(dirname "$0")" || exit 1
 

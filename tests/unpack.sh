@@ -1,6 +1,6 @@
 #!/bin/sh
-# unpack.sh PROGRAM PACKAGE FOLDER: a server for the tests, where it is not installed: Debian's packages, unpacked below FOLDER. Needs no
-# root. PROGRAM is a path below / or FOLDER, and may be a pattern.
+# unpack.sh PROGRAM PACKAGE FOLDER: a server for the tests, where it is not installed: Debian's packages, unpacked below
+# FOLDER. Needs no root. PROGRAM is a path below / or FOLDER, and may be a pattern.
 set -u
 cd "$(dirname "$0")" || exit 1
 program=$1

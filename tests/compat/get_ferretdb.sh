@@ -1,5 +1,6 @@
 #!/bin/sh
-# FerretDB, which speaks MongoDB's protocol: a pinned Go module, built into target/ferretdb. Takes minutes; for `make soak`.
+# FerretDB, which speaks MongoDB's protocol: a pinned Go module, built into target/ferretdb. Takes minutes; for `make
+# soak`.
 set -u
 cd "$(dirname "$0")" || exit 1
 version=v1.24.2
