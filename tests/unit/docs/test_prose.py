@@ -1,10 +1,14 @@
 """Prose of pages is wrapped: what does it (`python tests/wrap_prose.py`) has nothing left to do, and breaks nothing."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from wrap_prose import ROOT, WIDTH, pages, wrapped
+from headwater.base.config.document import document as config_page
+from headwater.base.markdown import WIDTH, wrapped
+from headwater.connect.document import document as connect_page
+from wrap_prose import ROOT, pages
 
 LONG = "word " * 40
 
@@ -14,6 +18,13 @@ def test_prose_is_wrapped(page: Path) -> None:
     text = page.read_text()
     new = dict.fromkeys(wrapped(text).splitlines())
     assert wrapped(text) == text, ["run: python tests/wrap_prose.py", *(x for x in text.splitlines() if x not in new)]
+
+
+@pytest.mark.parametrize("made", [config_page, connect_page], ids=["CONFIG", "CONNECT"])
+def test_what_makes_pages_wraps_their_prose_and_leaves_their_tables(made: Callable[[], str]) -> None:
+    long = [line for line in made().splitlines() if len(line) > WIDTH]
+    assert any(line.startswith("| ") for line in long)
+    assert [line for line in long if not line.startswith(("| ", "headwater connect run "))] == []
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from headwater.base.config import (
     topic,
 )
 from headwater.base.config.definition import ConfigType, Definition, DynamicMode, format_value
+from headwater.base.markdown import wrapped
 
 _INTRODUCTION = """\
 # Configuration
@@ -30,8 +31,8 @@ A broker reads `server.properties` (Java's syntax, Apache Kafka's names) and `--
 nobody knows gets a warning; a bad value stops the start with a sentence. `headwater config set` changes what is marked
 *dynamic* while the broker runs: *cluster-wide* for one broker or for all, *per-broker* for one.
 
-A topic's own config wins over the broker's. Where a topic says nothing, the broker properties named beside it are asked in
-their order, and the first that is set counts.
+A topic's own config wins over the broker's. Where a topic says nothing, the broker properties named beside it are asked
+in their order, and the first that is set counts.
 
 *Without effect* marks what this version takes and does not act on: some of Apache Kafka's threads and buffers have no
 counterpart here. The broker names those that are set when it starts.
@@ -56,7 +57,7 @@ _SECTIONS = (
 
 
 def document() -> str:
-    return "\n".join(_lines()) + "\n"
+    return wrapped("\n".join(_lines()) + "\n")
 
 
 def _lines() -> Iterator[str]:
