@@ -23,7 +23,7 @@ from headwater.broker.quotas.entities import (
     all_quotas,
     quotas_in,
 )
-from headwater.broker.quotas.precedence import Holding, holding
+from headwater.broker.quotas.precedence import ApplicableQuota, applicable_quota
 from headwater.broker.quotas.rates import Rate, TokenBucket, Window
 
 if TYPE_CHECKING:
@@ -174,18 +174,18 @@ class ClientQuotas:
 
     def mutation_limit(self, user: str, client_id: str) -> BucketLimit | None:
         """The one of `limits`, alone: of somebody who has no connection here nothing else is measured."""
-        found = holding(self._table, MUTATION, user, client_id)
+        found = applicable_quota(self._table, MUTATION, user, client_id)
         if found is None:
             return None
         return BucketLimit(self._used(self._buckets, self._buckets_of_made_up, MUTATION, found), found.bound)
 
     def _rate_limit(self, key: str, user: str, client_id: str) -> RateLimit | None:
-        found = holding(self._table, key, user, client_id)
+        found = applicable_quota(self._table, key, user, client_id)
         if found is None:
             return None
         return RateLimit(self._used(self._rates, self._rates_of_made_up, key, found), found.bound)
 
-    def _used(self, known: _Table[_Used], made_up: _Table[_Used], quota: str, found: Holding) -> _Used:
+    def _used(self, known: _Table[_Used], made_up: _Table[_Used], quota: str, found: ApplicableQuota) -> _Used:
         now_ms = self._now_ms()
         client_id = None if found.client_id is None else found.client_id[:NAME_MAX]
         used = None

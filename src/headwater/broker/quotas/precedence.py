@@ -14,7 +14,7 @@ from headwater.broker.quotas.entities import Entity
 _DEFAULT: Final = ""
 
 
-class Holding(NamedTuple):
+class ApplicableQuota(NamedTuple):
     """A bound, and whose rate is measured against it: None where the quota does not look at that."""
 
     bound: float
@@ -23,7 +23,9 @@ class Holding(NamedTuple):
     is_made_up: bool = False  # the client id, which no quota names: clients may make up any number
 
 
-def holding(table: Mapping[Entity, Mapping[str, float]], key: str, user: str, client_id: str) -> Holding | None:
+def applicable_quota(
+    table: Mapping[Entity, Mapping[str, float]], key: str, user: str, client_id: str
+) -> ApplicableQuota | None:
     """`table` has the quotas of all entities; None if none of them holds."""
     for entity in (
         Entity(user, client_id),
@@ -38,7 +40,7 @@ def holding(table: Mapping[Entity, Mapping[str, float]], key: str, user: str, cl
         quotas = table.get(entity)
         bound = None if quotas is None else quotas.get(key)
         if bound is not None:
-            return Holding(
+            return ApplicableQuota(
                 bound,
                 None if entity.user is None else user,
                 None if entity.client_id is None else client_id,

@@ -45,7 +45,7 @@ from headwater.connect.runtime.refusals import (
     NotFound,
 )
 from headwater.connect.runtime.task import State, TaskId
-from headwater.connect.runtime.transactional_source import Asking, superseded
+from headwater.connect.runtime.transactional_source import TransactionalTask, superseded
 
 logger = logging.getLogger("headwater.connect")
 
@@ -375,7 +375,7 @@ class DistributedHerder:
     def connector_failed(self, connector: str, error: Exception) -> None:
         self._wish((connector, error))
 
-    def before_producer(self, task: Asking) -> None:
+    def before_producer(self, task: TransactionalTask) -> None:
         name = task.id.connector
         while True:
             self._check_current(task)
@@ -394,10 +394,10 @@ class DistributedHerder:
                 if task.stopping.wait(_AGAIN_S):
                     raise superseded(task) from None
 
-    def after_producer(self, task: Asking) -> None:
+    def after_producer(self, task: TransactionalTask) -> None:
         self._check_current(task)
 
-    def _check_current(self, task: Asking) -> None:
+    def _check_current(self, task: TransactionalTask) -> None:
         state = self._configs.refreshed()
         current = state.generations.get(task.id.connector) == task.generation
         if task.stopping.is_set() or task.cancelled or not current or task.id.connector not in state.configs:

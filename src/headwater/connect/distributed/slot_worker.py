@@ -16,7 +16,7 @@ from headwater.connect.distributed.stores import READ_S, KafkaOffsetStore
 from headwater.connect.distributed.topic_log import Settings, TopicLog
 from headwater.connect.distributed.transactional_worker import TransactionalWorker, stores_of_connectors
 from headwater.connect.runtime.task import TaskId, WorkerTask
-from headwater.connect.runtime.transactional_source import Asking, Permission
+from headwater.connect.runtime.transactional_source import Permission, TransactionalTask
 from headwater.connect.slots.slot_host import Ask, run_in_slot
 from headwater.connect.slots.slot_task import SlotTask
 from headwater.connect.slots.task_messages import Begin, Serve
@@ -29,11 +29,11 @@ class RemotePermission:
     def __init__(self, run: int, ask: Ask) -> None:
         self._run, self._ask = run, ask
 
-    def before_producer(self, task: Asking) -> None:
+    def before_producer(self, task: TransactionalTask) -> None:
         del task
         self._ask(self._run, "before_producer")
 
-    def after_producer(self, task: Asking) -> None:
+    def after_producer(self, task: TransactionalTask) -> None:
         del task
         self._ask(self._run, "after_producer")
 

@@ -39,8 +39,8 @@ class TransactionalStore(Protocol):
     def after_commit(self, changes: Mapping[bytes, bytes | None]) -> None: ...
 
 
-class Asking(Protocol):
-    """A task that wants to write, or who asks for one that runs elsewhere."""
+class TransactionalTask(Protocol):
+    """A task that wants to write in transactions, or what stands for one that runs elsewhere."""
 
     @property
     def id(self) -> TaskId: ...
@@ -58,10 +58,10 @@ class Asking(Protocol):
 class Permission(Protocol):
     """Whether a task may write. Both raise ConnectError if not; `task.stopping` ends their waiting."""
 
-    def before_producer(self, task: Asking) -> None:
+    def before_producer(self, task: TransactionalTask) -> None:
         """Earlier tasks of the connector are fenced when this returns."""
 
-    def after_producer(self, task: Asking) -> None:
+    def after_producer(self, task: TransactionalTask) -> None:
         """Nobody else has been given the task meanwhile."""
 
 
@@ -209,5 +209,5 @@ class ExactlyOnceSourceTask(SourceWorkerTask):
             producer.abort_transaction()
 
 
-def superseded(task: Asking) -> ConnectError:
+def superseded(task: TransactionalTask) -> ConnectError:
     return ConnectError(f"The task {task.id} was configured anew: this one is over")

@@ -184,8 +184,8 @@ def _aggregated(
     keys = [("GROUP BY", each.compiled) for each in grouping]
     given = [(each.call.function, argument) for each in calls for argument in each.arguments]
     is_stream, is_key = relation.kind is SourceKind.STREAM, _is_key(relation, grouping)
-    grouped_by = Ahead(keys, len(relation.row), errors, runs=is_stream and not is_key)
-    taken = Ahead(given, len(relation.row) + len(grouped_by.columns), errors, runs=is_stream)
+    grouped_by = PrecomputedColumns(keys, len(relation.row), errors, runs=is_stream and not is_key)
+    taken = PrecomputedColumns(given, len(relation.row) + len(grouped_by.columns), errors, runs=is_stream)
     key_of = _key_of(grouped_by.evaluates)
     left = iter(taken.evaluates)
     arguments = [[next(left) for _ in each.arguments] for each in calls]
@@ -241,7 +241,7 @@ def _aggregated(
     return grouped.aggregate(initialize, add, store=Materialized(key=serde, value=ROWS))
 
 
-class Ahead:
+class PrecomputedColumns:
     """Expressions of which some call functions that take whole columns: these are worked out in a step of their own,
     for all rows of a run at once, and stand behind the columns of the row from then on.
 

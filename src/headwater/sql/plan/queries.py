@@ -162,8 +162,8 @@ class QueryBuilder:
         compiled = [self._table_function(call, relation) for call in calls]
         errors, width = self._errors, len(relation.row)
         taken = [(function.name, each) for function, arguments, _ in compiled for each in arguments]
-        ahead = grouping.Ahead(taken, width, errors, runs=True)
-        evaluates = iter(ahead.evaluates)
+        precomputed = grouping.PrecomputedColumns(taken, width, errors, runs=True)
+        evaluates = iter(precomputed.evaluates)
         functions = [(function.call, [next(evaluates) for _ in arguments]) for function, arguments, _ in compiled]
 
         def explode(row: list[Any] | None) -> list[list[Any]]:
@@ -183,7 +183,7 @@ class QueryBuilder:
         new = tuple(
             RowColumn(None, f"KSQL_SYNTH_{place}", given, pseudo=True) for place, (_, _, given) in enumerate(compiled)
         )
-        node = ahead.before(relation.node, "TABLE-FUNCTION-COLUMNS")
+        node = precomputed.before(relation.node, "TABLE-FUNCTION-COLUMNS")
         node = node.flat_map_values(lambda row: explode(row), value=ROWS)
         return replace(relation, node=node, row=(*relation.row, *new))
 
@@ -238,15 +238,15 @@ class QueryBuilder:
         )
 
         of_key = relation.row_of_key()
-        ahead = grouping.Ahead(keys, len(relation.row), self._errors, runs=True)
-        evaluates = ahead.evaluates
+        precomputed = grouping.PrecomputedColumns(keys, len(relation.row), self._errors, runs=True)
+        evaluates = precomputed.evaluates
 
         def key_of(old: Any, row: list[Any] | None) -> list[Any] | None:
             full = of_key(old) if row is None else row
             key = [evaluate(full) for evaluate in evaluates]
             return None if len(key) == 1 and key[0] is None else key
 
-        node = ahead.before(relation.node, "PARTITION-BY-COLUMNS").select_key(key_of, key=serde)
+        node = precomputed.before(relation.node, "PARTITION-BY-COLUMNS").select_key(key_of, key=serde)
         return replace(relation, node=node, key=tuple(columns))
 
     def _selected(self, relation: Relation, items: Sequence[Item], what: str, transient: bool) -> Result:

@@ -54,7 +54,7 @@ class Server(Protocol):
 
     async def partitions(self, topic: str) -> int | None: ...
 
-    async def asking(self, ask: Callable[..., T], *arguments: Any) -> T: ...
+    async def run_in_thread(self, ask: Callable[..., T], *arguments: Any) -> T: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +260,7 @@ class Inquiries:
             return known is not None and (latest is None or schemas.is_under(str(subject), int(str(number))))
 
         deadline = _deadline(statement)
-        while await self._server.asking(fits) != statement.exists:
+        while await self._server.run_in_thread(fits) != statement.exists:
             if asyncio.get_running_loop().time() >= deadline:
                 named = " ".join(f"{name.lower()} {value}" for name, value in statement.properties.items())
                 raise SqlError(f"Schema with {named} {'does not exist' if statement.exists else 'exists'}.")

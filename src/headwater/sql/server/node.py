@@ -333,7 +333,7 @@ class SqlNode:
     async def _require_schemas(self, caller: Caller, statement: tree.Statement) -> None:
         """A schema shows its columns: whoever may not see it by its subject may not see it by its id."""
         for subject, number in () if caller.may_everything else rights.schema_ids(statement):
-            if self._schemas is None or not await self.asking(self._schemas.is_under, subject, number):
+            if self._schemas is None or not await self.run_in_thread(self._schemas.is_under, subject, number):
                 await require(caller, cluster(Operation.ALTER))
 
     async def _change(
@@ -374,14 +374,14 @@ class SqlNode:
         sources = self.engine.session.catalog.sources
         dropped = sources.get(statement.name) if isinstance(statement, tree.Drop) else None
         await require(caller, *rights.of_default_formats(statement, {**self.engine.of_system, **settings}))
-        completed = await self.asking(self.engine.completed, statement, settings)
+        completed = await self.run_in_thread(self.engine.completed, statement, settings)
         if completed is not statement:
             statement, text = completed, completed.text
-        done = await self.asking(self.engine.check, statement, settings)
+        done = await self.run_in_thread(self.engine.check, statement, settings)
         session = self.engine.session
         told = rights.telling(statement, session)
         await require(caller, *rights.of_outcome(statement, done, session), told=told)
-        declares = await self.asking(self.engine.declared, statement)
+        declares = await self.run_in_thread(self.engine.declared, statement)
         await self._make_topics(statement, done, settings)
         offset = await self._log.append(Command(text, self.engine.for_log(settings), declares=declares))
         await self._applied(offset + 1)
@@ -407,7 +407,7 @@ class SqlNode:
                 warnings.append({"message": f"The subject {subject} stays in the schema registry: {error}"})
         return warnings
 
-    async def asking(self, ask: Callable[..., T], *arguments: Any) -> T:
+    async def run_in_thread(self, ask: Callable[..., T], *arguments: Any) -> T:
         """In a thread, for it may ask the schema registry. One that does not answer is told to whoever asked."""
         try:
             return await asyncio.to_thread(ask, *arguments)
@@ -440,7 +440,7 @@ class SqlNode:
                     )
                 configs = topic_configs(statement.properties, {})
                 await create_topic(self._admin, source.topic, source.partitions, source.replicas, configs)
-            await self.asking(inference.register, source)
+            await self.run_in_thread(inference.register, source)
         if isinstance(done, PersistentQuery):
             topics = frozenset(name for each in done.together for name in each)
             push.check_together(done.together, {name: await self.partitions(name) or 0 for name in topics})
@@ -455,7 +455,7 @@ class SqlNode:
             await create_topic(
                 self._admin, done.sink.topic, count, done.sink.replicas, topic_configs(statement.properties, configs)
             )
-            await self.asking(inference.register, done.sink)
+            await self.run_in_thread(inference.register, done.sink)
 
     async def partitions(self, topic: str) -> int | None:
         for each in await self.admin.list_topics(internal=True):
@@ -466,7 +466,7 @@ class SqlNode:
     # -- rows ----------------------------------------------------------------------------------------------------------
 
     async def _insert(self, statement: tree.InsertValues, settings: Mapping[str, str], caller: Caller) -> None:
-        done = await self.asking(self.engine.check, statement, settings)
+        done = await self.run_in_thread(self.engine.check, statement, settings)
         assert isinstance(done, Insertion)
         await rights.require_source(caller, Operation.WRITE, done.target)  # by now it may be another than before
         await self.send(done.target, done.key, done.value, done.timestamp)
@@ -490,5 +490,5 @@ class SqlNode:
                 None if value is None or null else reading.value_serde(target).serialize(value),
             )
 
-        raw_key, raw_value = await self.asking(encoded) if reading.asks_registry(target) else encoded()
+        raw_key, raw_value = await self.run_in_thread(encoded) if reading.asks_registry(target) else encoded()
         return await self._producer.send(target.topic, raw_value, key=raw_key, timestamp_ms=timestamp)

@@ -11,7 +11,7 @@ from headwater.base.config.broker import BrokerConfig
 from headwater.broker.quotas.client_quotas import ClientQuotas
 from headwater.broker.quotas.entities import FETCH, PRODUCE, Entity, entity_configured
 from headwater.broker.quotas.meter import Meter
-from headwater.broker.quotas.precedence import Holding, holding
+from headwater.broker.quotas.precedence import ApplicableQuota, applicable_quota
 from headwater.metadata.image import AddressConfigured, ClientConfigured, ClusterImage, UserConfigured
 
 IN_ORDER = [
@@ -29,19 +29,21 @@ IN_ORDER = [
 def test_the_most_specific_one_holds() -> None:
     table = {entity: {PRODUCE: float(at)} for at, (entity, _) in enumerate(IN_ORDER)}
     for at, (entity, scope) in enumerate(IN_ORDER):
-        assert holding(table, PRODUCE, "alice", "app") == Holding(float(at), *scope, entity.client_id == "")
+        assert applicable_quota(table, PRODUCE, "alice", "app") == ApplicableQuota(
+            float(at), *scope, entity.client_id == ""
+        )
         del table[entity]
-    assert holding(table, PRODUCE, "alice", "app") is None
+    assert applicable_quota(table, PRODUCE, "alice", "app") is None
 
 
 def test_one_that_says_nothing_of_the_key_does_not_hold() -> None:
     table = {Entity("alice", "app"): {FETCH: 1.0}, Entity(None, ""): {PRODUCE: 2.0}}
-    assert holding(table, PRODUCE, "alice", "app") == Holding(2.0, None, "app", True)
+    assert applicable_quota(table, PRODUCE, "alice", "app") == ApplicableQuota(2.0, None, "app", True)
 
 
 def test_others_quotas_do_not_hold() -> None:
     table = {Entity("bob"): {PRODUCE: 1.0}, Entity(None, "other"): {PRODUCE: 1.0}, Entity("alice", "x"): {PRODUCE: 1.0}}
-    assert holding(table, PRODUCE, "alice", "app") is None
+    assert applicable_quota(table, PRODUCE, "alice", "app") is None
 
 
 @pytest.fixture
