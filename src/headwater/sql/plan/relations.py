@@ -22,7 +22,7 @@ from headwater.sql.language import tree
 from headwater.sql.language.tree import SourceKind
 from headwater.sql.language.types import Type
 from headwater.sql.plan.catalog import RowFormat, SourceInfo, SourceWindow
-from headwater.sql.plan.troubles import Listener, Trouble
+from headwater.sql.plan.processing_errors import Listener, ProcessingError
 
 Log = Callable[[str, BaseException], None]
 TOGETHER: Final = 8_000  # rows that are worked out at once: each that waits for a call is kept meanwhile
@@ -125,7 +125,7 @@ class Errors:
         if len(self.seen) < self.limit:
             self.seen.append((what, message))
         if self.listener is not None:
-            self.listener(Trouble(self.query_id, "processing", what, message))
+            self.listener(ProcessingError(self.query_id, "processing", what, message))
 
 
 def guarded(evaluate: Evaluate, what: str, errors: Errors, otherwise: Any = None) -> Evaluate:

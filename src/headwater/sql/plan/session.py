@@ -21,10 +21,10 @@ from headwater.sql.language.tree import SourceKind
 from headwater.sql.plan import inference, properties, queries, reading
 from headwater.sql.plan.catalog import Catalog, Column, SourceInfo
 from headwater.sql.plan.insertion import Insertion, insertion_of
+from headwater.sql.plan.processing_errors import Listener, leave_out
 from headwater.sql.plan.queries import QueryBuilder
 from headwater.sql.plan.relations import Errors
 from headwater.sql.plan.sources import check_writable, source_of
-from headwater.sql.plan.troubles import Listener, leave_out
 from headwater.streams.engine.failures import ErrorPolicy
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from headwater.sql.language import tree
 from headwater.sql.language.errors import NotAllowedHereError, SqlError
 from headwater.sql.language.tree import SourceKind
 from headwater.sql.plan.insertion import Insertion
+from headwater.sql.plan.processing_errors import Listener
 from headwater.sql.plan.session import PersistentQuery, Session
-from headwater.sql.plan.troubles import Listener
 from headwater.sql.server.command_log import QUERIES_NAMED, Command
 from headwater.sql.server.config import bare
 from headwater.sql.server.settable import check_system

@@ -27,7 +27,6 @@ from headwater.sql.server import answers, push, rights
 from headwater.sql.server.command_log import Command, CommandLog, create_topic
 from headwater.sql.server.config import SqlServerConfig, bare
 from headwater.sql.server.engine import LOGGED, Engine
-from headwater.sql.server.inquiries import Asked, Inquiries
 from headwater.sql.server.leading import Leading
 from headwater.sql.server.peers import ServerName, Watch
 from headwater.sql.server.processing_log import LogSettings, ProcessingLog
@@ -41,6 +40,7 @@ from headwater.sql.server.query_states import (
     outdated,
     state_elsewhere,
 )
+from headwater.sql.server.read_only_statements import ReadOnlyStatements, StatementContext
 from headwater.sql.server.row_queries import RowQueries
 from headwater.sql.server.runner import QueryRunner
 from headwater.sql.server.schemas import RegistrySchemas, schemas_of
@@ -76,7 +76,7 @@ class SqlNode:
         self._leading = Leading(
             config.client, f"_confluent-ksql-{config.service_id}servers", config.command_topic, self._lead
         )
-        self._inquiries = Inquiries(self)
+        self._read_only = ReadOnlyStatements(self)
         self._admin: AsyncAdmin | None = None
         self._producer: AsyncProducer | None = None
         self._following: asyncio.Task[None] | None = None
@@ -328,7 +328,7 @@ class SqlNode:
                     position=statement.position,
                 )
             case _:
-                return await self._inquiries.answer(statement, text, Asked(settings, variables, caller))
+                return await self._read_only.answer(statement, text, StatementContext(settings, variables, caller))
 
     async def _require_schemas(self, caller: Caller, statement: tree.Statement) -> None:
         """A schema shows its columns: whoever may not see it by its subject may not see it by its id."""

@@ -21,7 +21,7 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from headwater.client import AsyncAdmin, AsyncProducer
-from headwater.sql.plan.troubles import Trouble
+from headwater.sql.plan.processing_errors import ProcessingError
 from headwater.sql.server.command_log import create_topic
 from headwater.sql.server.config import SqlServerConfig
 
@@ -32,7 +32,7 @@ _RETRY_MAX_S: Final = 60.0
 _TEXT_MAX: Final = 10_000  # characters of a message
 
 
-def entry(trouble: Trouble, now_ms: int, left_out: int, *, rows: bool) -> bytes:
+def entry(trouble: ProcessingError, now_ms: int, left_out: int, *, rows: bool) -> bytes:
     """A record of the log, in ksqlDB's form. `rows`: with the row itself."""
     details: dict[str, Any] = dict.fromkeys(
         ("deserializationError", "recordProcessingError", "productionError", "serializationError", "kafkaStreamsThreadError")
@@ -136,7 +136,7 @@ class ProcessingLog:
         self._settings = settings
         self._writer = writer or TopicWriter(settings)
         self._retry_s = retry_s  # until the topic is tried again; doubled each time
-        self._pending: deque[Trouble] = deque()
+        self._pending: deque[ProcessingError] = deque()
         self._left_out = 0
         self._came: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -161,7 +161,7 @@ class ProcessingLog:
         """Queries that run in another process, an executor of Spark, write to the same topic from there."""
         return of_this_process, (self._settings,)
 
-    def put(self, trouble: Trouble) -> None:
+    def put(self, trouble: ProcessingError) -> None:
         if not self._settings.is_enabled or self._loop is None or self._came is None:
             return
         if len(self._pending) >= PENDING_MAX:

@@ -27,10 +27,10 @@ from headwater.sql.language.tree import SourceKind
 from headwater.sql.plan import grouping, reading
 from headwater.sql.plan.catalog import Column, SourceInfo
 from headwater.sql.plan.session import Session
-from headwater.sql.server import analytics, pull, push, rights
-from headwater.sql.server.analyst import Analyst
+from headwater.sql.server import duckdb_queries, pull, push, rights
 from headwater.sql.server.config import LAG_MAX, SCANS, STREAM_PULLS, SqlServerConfig
 from headwater.sql.server.duckdb_functions import own_functions
+from headwater.sql.server.duckdb_pool import DuckDbPool
 from headwater.sql.server.printing import Printer, Registered
 from headwater.sql.server.settable import check_request
 from headwater.sql.server.views import ALL, READING, Views
@@ -57,9 +57,9 @@ class RowQueries:
         self._session = session
         self._system = system
         self._rows_max = config.number("ksql.query.pull.rows.max")
-        self._bounds = analytics.Bounds(self._rows_max, config.number("ksql.query.pull.bytes.max"))
+        self._bounds = duckdb_queries.Bounds(self._rows_max, config.number("ksql.query.pull.bytes.max"))
         self._views = Views(config.client, self._rows_max)
-        self._analyst = Analyst(self._bounds)
+        self._duckdb = DuckDbPool(self._bounds)
         self._reading: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
         self.pushes: dict[str, push.PushQuery] = {}
@@ -92,7 +92,7 @@ class RowQueries:
             self._reading.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._reading
-        await self._analyst.close()
+        await self._duckdb.close()
         await self._views.close()
 
     async def keep(self, sources: Mapping[str, SourceInfo]) -> None:
@@ -134,7 +134,7 @@ class RowQueries:
         try:
             statements = [each for piece in pieces for each in session.parse(piece)]
         except SqlSyntaxError as wrong:
-            if len(pieces) != 1 or not analytics.is_query(pieces[0]):
+            if len(pieces) != 1 or not duckdb_queries.is_query(pieces[0]):
                 raise
             try:
                 return await self._analysed(pieces[0], properties, caller, parsed=False)
@@ -265,10 +265,10 @@ class RowQueries:
     ) -> Answer:
         """By DuckDB. `parsed`: our own parser took it, so names that are not there are told in its words."""
         catalog = self._session().catalog
-        relations: dict[analytics.SourceName, analytics.Relation] = {}
-        pseudo = analytics.pseudo_in(text)
+        relations: dict[duckdb_queries.SourceName, duckdb_queries.Relation] = {}
+        pseudo = duckdb_queries.pseudo_in(text)
         reads_topics = False
-        for name, surely in analytics.sources_in(text).items():
+        for name, surely in duckdb_queries.sources_in(text).items():
             source, topic = await self._meant(name, surely, caller)
             if source is not None:
                 await rights.require_source(caller, Operation.READ, source)
@@ -276,16 +276,16 @@ class RowQueries:
                 relations[name] = await self._relation(source, properties, pseudo)
             elif topic is not None:
                 await require(caller, topic_need(Operation.READ, topic))
-                relations[name] = analytics.relation_of_topic(await self._records(topic))
+                relations[name] = duckdb_queries.relation_of_topic(await self._records(topic))
                 reads_topics = True
             elif surely and parsed:
                 await self._refuse_unknown(name.text.upper(), caller)
-        called = analytics.told_apart(relations)
+        called = duckdb_queries.told_apart(relations)
         allowed = {name: each for name, each in catalog.functions.items() if name not in catalog.withheld}
         functions = own_functions(text, allowed)
-        words = analytics.in_duckdbs_words(text, called, () if reads_topics else pseudo, functions)
+        words = duckdb_queries.in_duckdbs_words(text, called, () if reads_topics else pseudo, functions)
         named = {called[name]: each for name, each in relations.items()}
-        columns, rows = await self._analyst.answer(words, named, functions)
+        columns, rows = await self._duckdb.answer(words, named, functions)
 
         async def each_row() -> AsyncIterator[list[Any]]:
             for row in rows:
@@ -294,7 +294,7 @@ class RowQueries:
         return None, columns, each_row()
 
     async def _meant(
-        self, name: analytics.SourceName, surely: bool, caller: Caller
+        self, name: duckdb_queries.SourceName, surely: bool, caller: Caller
     ) -> tuple[SourceInfo | None, str | None]:
         """The stream or table of this name, or else the topic. A name between quotes is a stream's in other letters
         only where there is no topic that is called just so.
@@ -309,11 +309,11 @@ class RowQueries:
 
     async def _relation(
         self, source: SourceInfo, properties: Mapping[str, str], pseudo: Sequence[str]
-    ) -> analytics.Relation:
+    ) -> duckdb_queries.Relation:
         if source.kind is SourceKind.TABLE:
-            return analytics.relation_of(source, await self._views.rows(source), pseudo)
+            return duckdb_queries.relation_of(source, await self._views.rows(source), pseudo)
         columns, rows = await self._read_stream(source, ("*", *pseudo), properties)
-        return analytics.Relation(tuple((each.name, each.type) for each in columns), rows)
+        return duckdb_queries.Relation(tuple((each.name, each.type) for each in columns), rows)
 
     async def _read_stream(
         self, source: SourceInfo, names: Sequence[str], properties: Mapping[str, str]
@@ -328,7 +328,7 @@ class RowQueries:
         async with contextlib.aclosing(made.rows()) as found:
             async for row in found:
                 rows.append(row)
-                size += analytics.size_of(row)
+                size += duckdb_queries.size_of(row)
                 self._bounds.check(source.name, len(rows), size)
         return made.columns, rows
 

@@ -4,7 +4,7 @@ import asyncio
 import json
 from typing import Any
 
-from headwater.sql.plan.troubles import Trouble
+from headwater.sql.plan.processing_errors import ProcessingError
 from headwater.sql.server import processing_log
 from headwater.sql.server.processing_log import LogSettings, ProcessingLog
 
@@ -36,8 +36,8 @@ class Writer:
         self.closed += 1
 
 
-def _trouble(number: int) -> Trouble:
-    return Trouble("CSAS_T_1", "processing", "t", f"trouble {number}")
+def _trouble(number: int) -> ProcessingError:
+    return ProcessingError("CSAS_T_1", "processing", "t", f"trouble {number}")
 
 
 async def _written(writer: Writer, log: ProcessingLog, count: int) -> list[str]:

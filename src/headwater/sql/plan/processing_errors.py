@@ -12,7 +12,7 @@ from headwater.streams.engine.failures import Failure, Verdict
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class ProcessingError:
     query_id: str
     kind: Literal["deserialization", "processing"]
     where: str  # the node of the topology, or the column
@@ -23,7 +23,7 @@ class Trouble:
     data: bytes | None = None  # of the record's value
 
 
-Listener = Callable[[Trouble], None]
+Listener = Callable[[ProcessingError], None]
 
 
 def leave_out(query_id: str, listener: Listener | None) -> Callable[[Failure], Verdict]:
@@ -33,7 +33,7 @@ def leave_out(query_id: str, listener: Listener | None) -> Callable[[Failure], V
         if listener is not None:
             record = failure.record
             place = (None, None, None, None) if record is None else (record.topic, record.partition, record.offset, record.value)  # fmt: skip
-            listener(Trouble(query_id, "deserialization", failure.node, str(failure.error), *place))
+            listener(ProcessingError(query_id, "deserialization", failure.node, str(failure.error), *place))
         return "skip"
 
     return decide

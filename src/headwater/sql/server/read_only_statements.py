@@ -58,7 +58,7 @@ class Server(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class StatementContext:
     """What goes with a statement: the properties and variables that are set, and who sends it."""
 
     settings: Mapping[str, str]
@@ -66,27 +66,27 @@ class Asked:
     caller: Caller
 
 
-class Inquiries:
+class ReadOnlyStatements:
     def __init__(self, server: Server) -> None:
         self._server = server
 
-    async def answer(self, statement: tree.Statement, text: str, asked: Asked) -> answers.Entity:
+    async def answer(self, statement: tree.Statement, text: str, context: StatementContext) -> answers.Entity:
         """Raises SqlError."""
         if isinstance(statement, tree.Show | tree.Describe | tree.DescribeAll | tree.Explain):
             await self._server.ask_states()
         session = self._server.engine.session
         match statement:
             case tree.Show():
-                return await self._show(statement, text, asked)
+                return await self._show(statement, text, context)
             case tree.Describe(function=True):
                 return answers.function(text, statement.name, session.catalog.functions)
             case tree.Describe():
                 source = session.catalog.find(statement.name, statement.position)
-                return answers.description(text, await self._described(source, statement.extended, asked.caller))
+                return answers.description(text, await self._described(source, statement.extended, context.caller))
             case tree.DescribeAll():
-                return await self._descriptions(statement.kind, text, statement.extended, asked.caller)
+                return await self._descriptions(statement.kind, text, statement.extended, context.caller)
             case tree.Explain():
-                return self._explain(statement, text, asked.settings)
+                return self._explain(statement, text, context.settings)
             case tree.Assert(what="TOPIC"):
                 return await self._assert_topic(statement, text)
             case tree.Assert(what="SCHEMA"):
@@ -102,32 +102,32 @@ class Inquiries:
 
     # -- SHOW ----------------------------------------------------------------------------------------------------------
 
-    async def _show(self, statement: tree.Show, text: str, asked: Asked) -> answers.Entity:
+    async def _show(self, statement: tree.Show, text: str, context: StatementContext) -> answers.Entity:
         session = self._server.engine.session
         match statement:
             case tree.Show(what="STREAMS" | "TABLES"):
                 kind = SourceKind.STREAM if statement.what == "STREAMS" else SourceKind.TABLE
                 if statement.extended:
-                    return await self._descriptions(kind, text, True, asked.caller)
-                return answers.sources(text, session, kind, await self._seen(asked.caller))
+                    return await self._descriptions(kind, text, True, context.caller)
+                return answers.sources(text, session, kind, await self._seen(context.caller))
             case tree.Show(what="QUERIES"):
-                seen = await self._seen(asked.caller)
+                seen = await self._seen(context.caller)
                 if statement.extended:
                     return answers.query_descriptions(text, session, self._server.state, seen)
-                pushes = self._server.row_queries.pushes_of(asked.caller)
+                pushes = self._server.row_queries.pushes_of(context.caller)
                 return answers.queries(text, session, self._server.state, seen, pushes)
             case tree.Show(what="FUNCTIONS"):
                 return answers.functions(text, session.catalog.functions)
             case tree.Show(what="TYPES"):
                 return answers.custom_types(text, session)
             case tree.Show(what="PROPERTIES"):
-                rows = settable.properties(self._server.config, self._server.engine.system, asked.settings)
+                rows = settable.properties(self._server.config, self._server.engine.system, context.settings)
                 return answers.properties(text, rows)
             case tree.Show(what="VARIABLES"):
-                shown = [{"name": name, "value": value} for name, value in asked.variables.items()]
+                shown = [{"name": name, "value": value} for name, value in context.variables.items()]
                 return answers.entity("variables", text, variables=shown)
             case _:
-                return await self._topics(statement, text, asked.caller)
+                return await self._topics(statement, text, context.caller)
 
     async def _seen(self, caller: Caller) -> Callable[[str], bool]:
         """Which topics of streams and tables the caller may see."""

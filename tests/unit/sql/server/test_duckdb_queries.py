@@ -12,25 +12,25 @@ from headwater.sql.language import tree, types
 from headwater.sql.language.errors import SqlError
 from headwater.sql.language.parser import parse
 from headwater.sql.plan.session import Session
-from headwater.sql.server import analytics
-from headwater.sql.server.analyst import AT_ONCE, Analyst
-from headwater.sql.server.analytics import SourceName
+from headwater.sql.server import duckdb_queries
 from headwater.sql.server.duckdb_functions import own_functions
+from headwater.sql.server.duckdb_pool import AT_ONCE, DuckDbPool
+from headwater.sql.server.duckdb_queries import SourceName
 from headwater.sql.server.lookup import key_of, lookup_of
 
-_ORDERS = analytics.Relation(
+_ORDERS = duckdb_queries.Relation(
     (("ID", types.INTEGER), ("WHO", types.STRING), ("AMOUNT", types.decimal(6, 2))),
     [[1, "ada", Decimal("2.50")], [2, "bob", Decimal("1.00")], [3, "ada", None]],
 )
-_PEOPLE = analytics.Relation(
+_PEOPLE = duckdb_queries.Relation(
     (("NAME", types.STRING), ("BORN", types.DATE), ("TAGS", types.array(types.STRING))),
     [["ada", date(1815, 12, 10), ["x"]], ["eve", date(2000, 1, 1), None]],
 )
 
 
 def _ask(text: str) -> tuple[list[tuple[str, str]], list[list[Any]]]:
-    words = analytics.in_duckdbs_words(text)
-    columns, rows = analytics.answer(words, {"orders": _ORDERS, "People": _PEOPLE})
+    words = duckdb_queries.in_duckdbs_words(text)
+    columns, rows = duckdb_queries.answer(words, {"orders": _ORDERS, "People": _PEOPLE})
     return [(each.name, str(each.type)) for each in columns], list(rows)
 
 
@@ -84,23 +84,26 @@ def test_what_is_not_there_or_not_allowed_is_told(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "bounds", "told"),
     [
-        ("SELECT * FROM range(11);", analytics.Bounds(rows_max=10), "ksql.query.pull.rows.max"),
-        ("SELECT * FROM range(100000000000);", analytics.Bounds(), "more than 1000000 rows"),
+        ("SELECT * FROM range(11);", duckdb_queries.Bounds(rows_max=10), "ksql.query.pull.rows.max"),
+        ("SELECT * FROM range(100000000000);", duckdb_queries.Bounds(), "more than 1000000 rows"),
         (
             "SELECT repeat('x', 1000) FROM range(2000);",
-            analytics.Bounds(bytes_max=1_000_000),
+            duckdb_queries.Bounds(bytes_max=1_000_000),
             "The answer has more than",
         ),
-        ("SELECT 1 FROM orders;", analytics.Bounds(bytes_max=20), "What the query reads has more than"),
+        ("SELECT 1 FROM orders;", duckdb_queries.Bounds(bytes_max=20), "What the query reads has more than"),
     ],
 )
-def test_an_answer_and_its_sources_are_bounded(text: str, bounds: analytics.Bounds, told: str) -> None:
+def test_an_answer_and_its_sources_are_bounded(text: str, bounds: duckdb_queries.Bounds, told: str) -> None:
     with pytest.raises(SqlError, match=told):
-        analytics.answer(text, {"orders": _ORDERS}, bounds)
+        duckdb_queries.answer(text, {"orders": _ORDERS}, bounds)
 
 
 def test_bounds_are_what_is_still_allowed() -> None:
-    assert len(list(analytics.answer("SELECT * FROM range(5000);", {}, analytics.Bounds(rows_max=5_000))[1])) == 5_000
+    assert (
+        len(list(duckdb_queries.answer("SELECT * FROM range(5000);", {}, duckdb_queries.Bounds(rows_max=5_000))[1]))
+        == 5_000
+    )
 
 
 def test_an_error_in_the_middle_of_an_answer_is_told() -> None:
@@ -113,7 +116,7 @@ def test_nothing_is_written_beside_the_server() -> None:
 
 
 def test_sizes_of_values() -> None:
-    assert analytics.size_of([1, None, "abc", b"de", {"k": ["v", 2.0]}]) == 8 + 8 + 3 + 2 + 1 + 1 + 8
+    assert duckdb_queries.size_of([1, None, "abc", b"de", {"k": ["v", 2.0]}]) == 8 + 8 + 3 + 2 + 1 + 1 + 8
 
 
 _ENDLESS = "SELECT SUM((a.range * b.range) % 7) FROM range(100000000) a, range(100000000) b;"
@@ -121,25 +124,25 @@ _ENDLESS = "SELECT SUM((a.range * b.range) % 7) FROM range(100000000) a, range(1
 
 def test_a_query_that_takes_too_long_is_stopped() -> None:
     async def test() -> None:
-        analyst = Analyst(analytics.Bounds(), seconds_max=0.01)
+        pool = DuckDbPool(duckdb_queries.Bounds(), seconds_max=0.01)
         for _ in range(AT_ONCE + 1):
             with pytest.raises(SqlError, match=r"no answer within 0\.01 seconds"):
-                await analyst.answer(_ENDLESS, {})
-        await analyst.close()
+                await pool.answer(_ENDLESS, {})
+        await pool.close()
 
     asyncio.run(test())
 
 
 def test_a_query_that_nobody_waits_for_gives_its_place_to_others() -> None:
     async def test() -> None:
-        analyst = Analyst(analytics.Bounds())
-        asked = [asyncio.create_task(analyst.answer(_ENDLESS, {})) for _ in range(AT_ONCE)]
-        while len(analyst._running) < AT_ONCE:
+        pool = DuckDbPool(duckdb_queries.Bounds())
+        asked = [asyncio.create_task(pool.answer(_ENDLESS, {})) for _ in range(AT_ONCE)]
+        while len(pool._running) < AT_ONCE:
             await asyncio.sleep(0)
         for each in asked:
             each.cancel()
-        assert list((await analyst.answer("SELECT 1;", {}))[1]) == [[1]]
-        await analyst.close()
+        assert list((await pool.answer("SELECT 1;", {}))[1]) == [[1]]
+        await pool.close()
         assert all(each.cancelled() for each in asked)
 
     asyncio.run(test())
@@ -147,11 +150,11 @@ def test_a_query_that_nobody_waits_for_gives_its_place_to_others() -> None:
 
 def test_the_end_of_the_server_stops_queries() -> None:
     async def test() -> None:
-        analyst = Analyst(analytics.Bounds())
-        asked = asyncio.create_task(analyst.answer(_ENDLESS, {}))
-        while not analyst._running:
+        pool = DuckDbPool(duckdb_queries.Bounds())
+        asked = asyncio.create_task(pool.answer(_ENDLESS, {}))
+        while not pool._running:
             await asyncio.sleep(0)
-        await analyst.close()
+        await pool.close()
         with pytest.raises(SqlError, match="was stopped"):
             await asked
 
@@ -159,43 +162,48 @@ def test_the_end_of_the_server_stops_queries() -> None:
 
 
 def test_which_texts_are_questions_with_an_end() -> None:
-    assert analytics.is_query("SELECT 1;")
-    assert analytics.is_query("with a as (select 1) select * from a")
-    assert not analytics.is_query("SELECT * FROM s EMIT CHANGES;")
-    assert not analytics.is_query("DROP TABLE t;")
-    assert not analytics.is_query("SELECT 1; DROP TABLE t;")
-    assert not analytics.is_query("")
+    assert duckdb_queries.is_query("SELECT 1;")
+    assert duckdb_queries.is_query("with a as (select 1) select * from a")
+    assert not duckdb_queries.is_query("SELECT * FROM s EMIT CHANGES;")
+    assert not duckdb_queries.is_query("DROP TABLE t;")
+    assert not duckdb_queries.is_query("SELECT 1; DROP TABLE t;")
+    assert not duckdb_queries.is_query("")
 
 
 def test_which_names_are_sources() -> None:
     text = "SELECT a, b FROM Orders o, `people` WHERE x IN (SELECT y FROM more) AND z = 1"
-    assert analytics.sources_in(text) == {
+    assert duckdb_queries.sources_in(text) == {
         SourceName("b", False): False,
         SourceName("Orders", False): True,
         SourceName("people", True): False,
         SourceName("more", False): True,
     }
-    assert [each.sql for each in analytics.sources_in(text)] == ["B", "ORDERS", "people", "MORE"]
-    assert list(analytics.sources_in("SELECT a IS DISTINCT FROM b FROM s;")) == [SourceName("s", False)]
+    assert [each.sql for each in duckdb_queries.sources_in(text)] == ["B", "ORDERS", "people", "MORE"]
+    assert list(duckdb_queries.sources_in("SELECT a IS DISTINCT FROM b FROM s;")) == [SourceName("s", False)]
 
 
 def test_sources_whose_names_differ_in_case_are_told_apart() -> None:
     """DuckDB took both for the one that came last."""
     text = 'SELECT a.id, `orders`.id FROM orders a JOIN `orders` ON a.id = `orders`.id JOIN "ORDERS" c ON c.id = a.id;'
-    names = analytics.sources_in(text)
-    called = analytics.told_apart(names)
+    names = duckdb_queries.sources_in(text)
+    called = duckdb_queries.told_apart(names)
     own, other = called[SourceName("orders", False)], called[SourceName("orders", True)]
     assert own.lower() != other.lower()
     assert called[SourceName("ORDERS", True)].lower() == own.lower(), "the same stream as the first"
-    rows = {own: _ORDERS, other: analytics.Relation((("ID", types.INTEGER),), [[3], [4]])}
-    assert list(analytics.answer(analytics.in_duckdbs_words(text, called), rows)[1]) == [[3, 3]]
+    rows = {own: _ORDERS, other: duckdb_queries.Relation((("ID", types.INTEGER),), [[3], [4]])}
+    assert list(duckdb_queries.answer(duckdb_queries.in_duckdbs_words(text, called), rows)[1]) == [[3, 3]]
     text = "SELECT ORDERS.id, `orders`.id + 10 FROM `orders`, orders WHERE Orders.id = `orders`.id;"
-    called = analytics.told_apart([SourceName("orders", True), SourceName("orders", False)])
-    rows = {called[SourceName("orders", False)]: _ORDERS, "orders": analytics.Relation((("ID", types.INTEGER),), [[3]])}
-    words = analytics.in_duckdbs_words(text, called)
+    called = duckdb_queries.told_apart([SourceName("orders", True), SourceName("orders", False)])
+    rows = {
+        called[SourceName("orders", False)]: _ORDERS,
+        "orders": duckdb_queries.Relation((("ID", types.INTEGER),), [[3]]),
+    }
+    words = duckdb_queries.in_duckdbs_words(text, called)
     assert '"orders_2".id, "orders".id + 10 FROM "orders", "orders_2" WHERE "orders_2".id' in words
-    assert list(analytics.answer(words, rows)[1]) == [[3, 13]], "also where it is written in other letters elsewhere"
-    plain = analytics.told_apart(analytics.sources_in("SELECT * FROM Orders, `people`"))
+    assert list(duckdb_queries.answer(words, rows)[1]) == [[3, 13]], (
+        "also where it is written in other letters elsewhere"
+    )
+    plain = duckdb_queries.told_apart(duckdb_queries.sources_in("SELECT * FROM Orders, `people`"))
     assert list(plain.values()) == ["Orders", "people"]
 
 
@@ -217,10 +225,10 @@ def test_pseudo_columns_are_there_where_they_are_named_and_not_in_a_star() -> No
         ("SELECT *, v IS DISTINCT FROM 8 AS d FROM t ORDER BY ROWTIME;", ["K", "V", "D"], ["a", 7, True]),
         ("SELECT * EXCLUDE (v, ROWTIME) FROM t;", ["K"], ["a"]),
     ):
-        pseudo = analytics.pseudo_in(text)
-        relation = analytics.relation_of(table, [row], pseudo)
-        words = analytics.in_duckdbs_words(text, {SourceName("t", False): "t"}, pseudo)
-        columns, rows = analytics.answer(words, {"t": relation})
+        pseudo = duckdb_queries.pseudo_in(text)
+        relation = duckdb_queries.relation_of(table, [row], pseudo)
+        words = duckdb_queries.in_duckdbs_words(text, {SourceName("t", False): "t"}, pseudo)
+        columns, rows = duckdb_queries.answer(words, {"t": relation})
         assert ([each.name for each in columns], list(rows)) == (names, [expected])
 
 
@@ -241,15 +249,15 @@ def test_own_functions_are_called_by_duckdb() -> None:
     text = "SELECT half(id - 1) h, shown(NULL, who) s, parts(who) p, doubled(id) d FROM orders ORDER BY id;"
     own = own_functions(text, session.catalog.functions)
     assert sorted(each.name for each in own) == ["DOUBLED", "HALF", "PARTS", "SHOWN"]
-    words = analytics.in_duckdbs_words(text, functions=own)
-    rows = list(analytics.answer(words, {"orders": _ORDERS}, functions=own)[1])
+    words = duckdb_queries.in_duckdbs_words(text, functions=own)
+    rows = list(duckdb_queries.answer(words, {"orders": _ORDERS}, functions=own)[1])
     assert rows[0] == [None, "Noneada", ["a", "d", "a"], 2]
     assert [row[0] for row in rows] == [None, 10, 5]
     assert own_functions("SELECT mapped(1), many(1, 2), year FROM orders", session.catalog.functions) == []
     text = "SELECT year(born) AS y FROM people ORDER BY 1;"  # DuckDB has one, too
     own = own_functions(text, session.catalog.functions)
-    words = analytics.in_duckdbs_words(text, functions=own)
-    assert list(analytics.answer(words, {"people": _PEOPLE}, functions=own)[1]) == [[-2000], [-1815]]
+    words = duckdb_queries.in_duckdbs_words(text, functions=own)
+    assert list(duckdb_queries.answer(words, {"people": _PEOPLE}, functions=own)[1]) == [[-2000], [-1815]]
 
 
 @pytest.mark.parametrize(

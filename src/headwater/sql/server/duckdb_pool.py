@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from headwater.sql.language.errors import SqlError
 from headwater.sql.plan.catalog import Column
-from headwater.sql.server.analytics import Bounds, Interruption, Relation, answer
 from headwater.sql.server.duckdb_functions import OwnFunction
+from headwater.sql.server.duckdb_queries import Bounds, Interruption, Relation, answer
 
 AT_ONCE: Final = 2
 SECONDS_MAX: Final = 100.0  # below the two minutes that the door gives an answer, so that this is what is told
@@ -23,10 +23,10 @@ _AGAIN_S: Final = 0.05
 Rows = tuple[tuple[Column, ...], Iterator[list[Any]]]
 
 
-class Analyst:
+class DuckDbPool:
     def __init__(self, bounds: Bounds, seconds_max: float = SECONDS_MAX) -> None:
         self._bounds, self._seconds_max = bounds, seconds_max
-        self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="headwater-sql-analyst")
+        self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="headwater-sql-duckdb")
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._running: dict[asyncio.Future[Rows], Interruption] = {}
 
