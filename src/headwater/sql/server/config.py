@@ -63,12 +63,12 @@ TABLE: Final = {
             "",
             "Where the other servers of the same ksql.service.id reach this one, if not at its first listener.",
         ),
-        Definition("ksql.heartbeat.check.interval.ms", _I, 500, "How often servers knock at each other.", AtLeast(10)),
+        Definition("ksql.heartbeat.check.interval.ms", _I, 500, "How often servers probe each other.", AtLeast(10)),
         Definition(
             "ksql.heartbeat.missed.threshold.ms",
             _I,
             3,
-            "After how many knocks in a row at a server that is no more another takes its queries: a number, whatever its name says, as in ksqlDB.",
+            "After how many probes in a row of a server that is no more another takes its queries: a number, whatever its name says, as in ksqlDB.",
             AtLeast(1),
         ),
         Definition(

@@ -1,7 +1,7 @@
 """Which of several servers runs the queries: the one that the group of servers gives the only partition of the log of
 statements to.
 
-The group tells when that changes. A server that was killed stays its member for long; so each server knocks at the
+The group tells when that changes. A server that was killed stays its member for long; so each server probes the
 others (`peers`), sends away who is no more, and asks the group at once who has the partition now, instead of with its
 next heartbeat. A server that was stopped and does not know yet cannot write: the run of a query by its successor has
 fenced it.
@@ -19,7 +19,7 @@ from typing import Final
 from headwater.base.errors import KafkaError
 from headwater.base.ids import TopicPartition
 from headwater.client import AsyncAdmin, AsyncConsumer, Departure, RebalanceListener
-from headwater.sql.server.peers import Knock, Member, ServerName, Watch, knock_at, knock_at_own, members_of, send_away
+from headwater.sql.server.peers import Member, ProbeResult, ServerName, Watch, members_of, probe, probe_own, send_away
 
 logger = logging.getLogger("headwater.sql")
 Changed = Callable[[bool], Awaitable[None]]
@@ -46,7 +46,7 @@ class Leading(RebalanceListener):
         self.watch: Watch | None = None
 
     def start(self, own: ServerName, interval_s: float, missed_max: int, silent_max_ms: int) -> None:
-        """`own`: where this server listens. It knocks at the others every `interval_s`."""
+        """`own`: where this server listens. It probes the others every `interval_s`."""
         self.watch = Watch(own, missed_max, silent_max_ms, int(interval_s * 1000))
         self._tasks = [
             asyncio.create_task(self._follow(own)),
@@ -101,8 +101,8 @@ class Leading(RebalanceListener):
 
     async def _look_once(self, admin: AsyncAdmin, watch: Watch) -> list[ServerName]:
         members = await self.members(admin)
-        knocks = await self._knock(watch.own, [each.name for each in members])
-        gone = watch.on_look(members, knocks, time.time_ns() // 1_000_000)
+        probes = await self._probe(watch.own, [each.name for each in members])
+        gone = watch.on_look(members, probes, time.time_ns() // 1_000_000)
         if gone:
             logger.warning("event=servers_gone servers=%s", ",".join(map(str, gone)))
             await send_away(admin, self._group, gone)
@@ -110,11 +110,11 @@ class Leading(RebalanceListener):
                 self._consumer.subscribe([self._partition.topic], listener=self)
         return gone
 
-    async def _knock(self, own: ServerName, names: Iterable[ServerName]) -> dict[ServerName, Knock]:
+    async def _probe(self, own: ServerName, names: Iterable[ServerName]) -> dict[ServerName, ProbeResult]:
         """At the others; for those that listened at the own address, once at that one."""
         others = [each for each in names if each != own and own.may_reach(each)]
         before = [each for each in others if own.succeeds(each)]
         elsewhere = [each for each in others if not own.succeeds(each)]
-        found = await asyncio.gather(*(knock_at(each) for each in elsewhere))
-        knocks = dict(zip(elsewhere, found, strict=True))
-        return knocks | dict.fromkeys(before, await knock_at_own(own)) if before else knocks
+        found = await asyncio.gather(*(probe(each) for each in elsewhere))
+        probes = dict(zip(elsewhere, found, strict=True))
+        return probes | dict.fromkeys(before, await probe_own(own)) if before else probes

@@ -1,20 +1,20 @@
 """The servers of one service id, as they know each other: members of a group whose instance ids say where they listen.
 
-A server that was killed stays a member until its session ends, 45 seconds by default. So each server knocks at the
+A server that was killed stays a member until its session ends, 45 seconds by default. So each server probes the
 others: one that has answered before, and whose machine now refuses the connection several times in a row, is sent away
 from the group, and another gets its place at once. A name that does not resolve, a missing route and a machine that
-says nothing prove nothing: the session decides. An address of the loopback is knocked at on its own machine only.
+says nothing prove nothing: the session decides. An address of the loopback is probed on its own machine only.
 
 A process that was stopped (SIGSTOP, a debugger, a swapping machine) still listens, for its kernel takes the connection.
-So a knock also closes its half of the connection, and waits until the other side closes the other half, which only the
-process can do. One that does not for `silent_max_ms` on end is sent away too. A slow machine is slow for who knocks as
+So a probe also closes its half of the connection, and waits until the other side closes the other half, which only the
+process can do. One that does not for `silent_max_ms` on end is sent away too. A slow machine is slow for who probes as
 well: an observer that has not come to look for long counts anew, for he may be the one that stood still.
 
 To be wrong does no harm once: a server that was sent away joins again, and no query runs twice, for each run fences the
 one before it. So that it does not happen again and again, a server that came back must answer before it can be sent
 away again, and each time it takes longer.
 
-`Watch` is pure: what the group says and what the knocks met goes in, and who is to be sent away comes out.
+`Watch` is pure: what the group says and what the probes found goes in, and who is to be sent away comes out.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from headwater.client import AsyncAdmin
 
 _CLOSE_S: Final = 2.0  # for the other side to close the connection
-_KNOCK_S: Final = 2 * _CLOSE_S  # for all of a knock
+_PROBE_S: Final = 2 * _CLOSE_S  # for all of a probe
 REMEMBERED_MAX: Final = 100  # servers that have gone
 _ANY: Final = ("", "0.0.0.0", "::", "*")
 _PORT_MAX: Final = 65_535
@@ -44,8 +44,8 @@ _AGAIN_FIRST_MS: Final = 1_000  # before a name is sent away for the second time
 _AGAIN_MAX_MS: Final = 600_000
 
 
-class Knock(Enum):
-    """What a knock at a server's address met."""
+class ProbeResult(Enum):
+    """What a probe of a server's address found."""
 
     ANSWERED = "somebody listens"
     SILENT = "somebody listens, and does nothing"
@@ -114,7 +114,7 @@ class HostStatus:
     updated_ms: int
     leads: bool = False
     missed: int = 0
-    silent: int = 0  # knocks in a row
+    silent: int = 0  # probes in a row
     silent_since_ms: int = 0
     has_answered: bool = False  # since it joined
     has_left: bool = False  # it is no member now
@@ -134,9 +134,11 @@ class Watch:
     hosts: dict[ServerName, HostStatus] = field(default_factory=dict)
     looked_ms: int = 0
 
-    def on_look(self, members: Iterable[Member], knocks: Mapping[ServerName, Knock], now_ms: int) -> list[ServerName]:
-        """Who is to be sent away: predecessors at the own address, who refused too many knocks, and who was silent for
-        too long. A server that is not in `knocks` was not knocked at: what the group says of it counts.
+    def on_look(
+        self, members: Iterable[Member], probes: Mapping[ServerName, ProbeResult], now_ms: int
+    ) -> list[ServerName]:
+        """Who is to be sent away: predecessors at the own address, who refused too many probes, and who was silent for
+        too long. A server that is not in `probes` was not probed: what the group says of it counts.
         """
         if now_ms - self.looked_ms > self.interval_ms + _CLOSE_S * 1_000 + self.silent_max_ms // 2:
             for known in self.hosts.values():
@@ -150,10 +152,10 @@ class Watch:
             if known.has_left:
                 known.alive, known.has_left, known.came_back, known.has_answered = True, False, True, False
                 known.missed = known.silent = 0
-            _on_knock(known, knocks.get(name), self.missed_max, now_ms)
+            _on_probe(known, probes.get(name), self.missed_max, now_ms)
             if (
                 name != self.own
-                and self._is_dead(name, known, knocks.get(name), now_ms)
+                and self._is_dead(name, known, probes.get(name), now_ms)
                 and now_ms >= known.not_before_ms
             ):
                 _on_sent_away(known, now_ms)
@@ -164,9 +166,9 @@ class Watch:
         self._forget()
         return gone
 
-    def _is_dead(self, name: ServerName, known: HostStatus, knock: Knock | None, now_ms: int) -> bool:
+    def _is_dead(self, name: ServerName, known: HostStatus, probe: ProbeResult | None, now_ms: int) -> bool:
         if self.own.succeeds(name):
-            return knock is Knock.REFUSED and not known.came_back
+            return probe is ProbeResult.REFUSED and not known.came_back
         stands = known.silent >= self.missed_max and now_ms - known.silent_since_ms >= self.silent_max_ms
         return known.has_answered and (known.missed >= self.missed_max or stands)
 
@@ -188,24 +190,24 @@ class Watch:
             del self.hosts[name]
 
 
-def _on_knock(known: HostStatus, knock: Knock | None, missed_max: int, now_ms: int) -> None:
+def _on_probe(known: HostStatus, probe: ProbeResult | None, missed_max: int, now_ms: int) -> None:
     """Counts are of the same in a row. Who is not alive is so again when it answers."""
-    match knock:
-        case Knock.REFUSED:
+    match probe:
+        case ProbeResult.REFUSED:
             known.missed += 1
             known.silent = 0
             known.alive = known.alive and known.missed < missed_max
-        case Knock.SILENT:
+        case ProbeResult.SILENT:
             if not known.silent:
                 known.silent_since_ms = now_ms
             known.missed = 0
             known.silent += 1
             known.alive = known.alive and known.silent < missed_max
-        case Knock.UNREACHED:
+        case ProbeResult.UNREACHED:
             known.missed = known.silent = 0  # it may have answered somebody meanwhile
         case _:
             known.alive, known.missed, known.silent, known.updated_ms = True, 0, 0, now_ms
-            known.has_answered = known.has_answered or knock is Knock.ANSWERED
+            known.has_answered = known.has_answered or probe is ProbeResult.ANSWERED
 
 
 def _on_sent_away(known: HostStatus, now_ms: int) -> None:
@@ -235,18 +237,18 @@ async def send_away(admin: AsyncAdmin, group: str, names: Iterable[ServerName]) 
     await admin.remove_members(group, wanted, reason="nobody listens at its address, or nobody answers")
 
 
-async def knock_at(name: ServerName) -> Knock:
+async def probe(name: ServerName) -> ProbeResult:
     """Whether somebody listens there, and does what only a process that runs can do: close the connection."""
     found = await _connected(name)
-    if isinstance(found, Knock):
+    if isinstance(found, ProbeResult):
         return found
-    return Knock.ANSWERED if found.was_closed else Knock.SILENT
+    return ProbeResult.ANSWERED if found.was_closed else ProbeResult.SILENT
 
 
-async def knock_at_own(own: ServerName) -> Knock:
+async def probe_own(own: ServerName) -> ProbeResult:
     """Whether somebody else listens at the own address: ANSWERED only if the connection leaves this machine."""
     found = await _connected(own)
-    return Knock.ANSWERED if isinstance(found, Ends) and not found.are_one_machine else Knock.REFUSED
+    return ProbeResult.ANSWERED if isinstance(found, Ends) and not found.are_one_machine else ProbeResult.REFUSED
 
 
 class Ends(NamedTuple):
@@ -261,23 +263,23 @@ class Ends(NamedTuple):
         return self.here == self.there or ipaddress.ip_address(self.there.partition("%")[0]).is_loopback
 
 
-async def _connected(name: ServerName) -> Ends | Knock:
+async def _connected(name: ServerName) -> Ends | ProbeResult:
     """A connection that was made and closed, or why there is none. A name with several addresses refuses when one of
     them does, and none takes the connection.
     """
-    met = Knock.UNREACHED
+    met = ProbeResult.UNREACHED
     try:
-        async with asyncio.timeout(_KNOCK_S):
+        async with asyncio.timeout(_PROBE_S):
             loop = asyncio.get_running_loop()
             for *_, place in await loop.getaddrinfo(name.host, name.port, type=socket.SOCK_STREAM):
                 try:
                     return await _connected_to(str(place[0]), int(place[1]))
                 except ConnectionRefusedError:
-                    met = Knock.REFUSED
+                    met = ProbeResult.REFUSED
                 except OSError:
                     continue
     except (OSError, TimeoutError, ValueError, OverflowError):  # the last two: what can be no name or port
-        return Knock.UNREACHED
+        return ProbeResult.UNREACHED
     return met
 
 

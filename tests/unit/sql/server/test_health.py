@@ -13,7 +13,7 @@ from headwater.sql.server.command_log import Command
 from headwater.sql.server.config import SqlServerConfig
 from headwater.sql.server.engine import Engine
 from headwater.sql.server.health import Health, cluster_status
-from headwater.sql.server.peers import Knock, Member, ServerName, Watch
+from headwater.sql.server.peers import Member, ProbeResult, ServerName, Watch
 from headwater.sql.server.query_host import StoreProgress
 from headwater.sql.server.query_states import QueryState
 
@@ -140,7 +140,7 @@ def test_the_status_of_the_servers() -> None:
     assert asyncio.run(cluster_status(cast("Any", node))) == {}
     one, two = ServerName("one", 8088, "m", "a"), ServerName("two", 8088, "m", "b")
     node.watch = Watch(one, 1)
-    node.watch.on_look([Member(one, True), Member(two, False)], {two: Knock.REFUSED}, 7)
+    node.watch.on_look([Member(one, True), Member(two, False)], {two: ProbeResult.REFUSED}, 7)
     found = asyncio.run(cluster_status(cast("Any", node)))
     assert {name: (each["hostAlive"], each["lastStatusUpdateMs"]) for name, each in found.items()} == {
         "one:8088": (True, 7),

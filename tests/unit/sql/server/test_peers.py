@@ -15,14 +15,14 @@ from headwater.sql.server.leading import Leading
 from headwater.sql.server.peers import (
     REMEMBERED_MAX,
     Ends,
-    Knock,
     Member,
+    ProbeResult,
     ServerName,
     Watch,
-    knock_at,
-    knock_at_own,
     members_of,
     name_of_this,
+    probe,
+    probe_own,
 )
 from headwater.web.messages import HttpError, Request, Response
 from headwater.web.server import HttpServer
@@ -49,8 +49,8 @@ def test_a_server_is_sent_away_after_so_many_refusals_in_a_row() -> None:
     watch = Watch(_OWN, 3)
     rounds = [(True, []), (False, []), (False, []), (True, []), (False, []), (False, []), (False, [_OTHER])]
     for now_ms, (answered, gone) in enumerate(rounds):
-        knock = Knock.ANSWERED if answered else Knock.REFUSED
-        assert watch.on_look(_BOTH, {_OTHER: knock}, now_ms) == gone
+        found = ProbeResult.ANSWERED if answered else ProbeResult.REFUSED
+        assert watch.on_look(_BOTH, {_OTHER: found}, now_ms) == gone
     assert watch.statuses()["10.0.0.2:8088"].alive is False
     assert watch.statuses()["10.0.0.2:8088"].updated_ms == 3  # when it answered for the last time
     assert watch.on_look([Member(_OWN, True)], {}, 9) == []
@@ -60,78 +60,90 @@ def test_a_server_is_sent_away_after_so_many_refusals_in_a_row() -> None:
     ]
 
 
-def _sent_away(watch: Watch, knocks: list[Knock], since_ms: int = 0) -> list[int]:
+def _sent_away(watch: Watch, probes: list[ProbeResult], since_ms: int = 0) -> list[int]:
     """When, of a look each 500 ms, the other was sent away."""
-    times = [since_ms + 500 * number for number in range(len(knocks))]
-    return [now for now, knock in zip(times, knocks, strict=True) if watch.on_look(_BOTH, {_OTHER: knock}, now)]
+    times = [since_ms + 500 * number for number in range(len(probes))]
+    return [now for now, probe in zip(times, probes, strict=True) if watch.on_look(_BOTH, {_OTHER: probe}, now)]
 
 
 def test_a_server_that_cannot_be_reached_from_here_keeps_its_place() -> None:
     watch = Watch(_OWN, 3)
-    assert _sent_away(watch, [Knock.ANSWERED] + [Knock.UNREACHED] * 100) == []
+    assert _sent_away(watch, [ProbeResult.ANSWERED] + [ProbeResult.UNREACHED] * 100) == []
     assert watch.hosts[_OTHER].alive
-    assert _sent_away(Watch(_OWN, 3), [Knock.REFUSED] * 100) == []  # it has never answered here
+    assert _sent_away(Watch(_OWN, 3), [ProbeResult.REFUSED] * 100) == []  # it has never answered here
 
 
 def test_a_server_that_listens_and_does_nothing_is_sent_away_after_a_while() -> None:
     """Its process was stopped: the kernel goes on taking connections for it."""
     watch = Watch(_OWN, 3, silent_max_ms=10_000)
-    assert _sent_away(watch, [Knock.ANSWERED] + [Knock.SILENT] * 21) == [10_500]
+    assert _sent_away(watch, [ProbeResult.ANSWERED] + [ProbeResult.SILENT] * 21) == [10_500]
     watch = Watch(_OWN, 3, silent_max_ms=10_000)
-    assert _sent_away(watch, [Knock.ANSWERED] + [Knock.SILENT] * 3) == []
+    assert _sent_away(watch, [ProbeResult.ANSWERED] + [ProbeResult.SILENT] * 3) == []
     assert watch.hosts[_OTHER].alive is False  # its queries are shown as UNRESPONSIVE meanwhile
-    assert _sent_away(watch, [Knock.ANSWERED] + [Knock.SILENT] * 20, 2_000) == []  # one answer, and it counts anew
-    assert _sent_away(Watch(_OWN, 3), [Knock.SILENT] * 100) == []  # it has never answered here
+    assert (
+        _sent_away(watch, [ProbeResult.ANSWERED] + [ProbeResult.SILENT] * 20, 2_000) == []
+    )  # one answer, and it counts anew
+    assert _sent_away(Watch(_OWN, 3), [ProbeResult.SILENT] * 100) == []  # it has never answered here
 
 
-def test_a_knock_that_says_nothing_breaks_the_row() -> None:
-    """A server that lives was sent away after knocks that were lost on their way."""
+def test_a_probe_that_says_nothing_breaks_the_row() -> None:
+    """A server that lives was sent away after probes that were lost on their way."""
     watch = Watch(_OWN, 3, silent_max_ms=10_000)
-    lost = [Knock.UNREACHED] * 20
-    assert _sent_away(watch, [Knock.ANSWERED, Knock.SILENT, Knock.SILENT, *lost, Knock.SILENT]) == []
+    lost = [ProbeResult.UNREACHED] * 20
+    assert (
+        _sent_away(watch, [ProbeResult.ANSWERED, ProbeResult.SILENT, ProbeResult.SILENT, *lost, ProbeResult.SILENT])
+        == []
+    )
     watch = Watch(_OWN, 3)
-    refused = [Knock.REFUSED, Knock.UNREACHED, Knock.UNREACHED, Knock.REFUSED, Knock.UNREACHED, Knock.REFUSED]
-    assert _sent_away(watch, [Knock.ANSWERED, *refused]) == []
+    refused = [
+        ProbeResult.REFUSED,
+        ProbeResult.UNREACHED,
+        ProbeResult.UNREACHED,
+        ProbeResult.REFUSED,
+        ProbeResult.UNREACHED,
+        ProbeResult.REFUSED,
+    ]
+    assert _sent_away(watch, [ProbeResult.ANSWERED, *refused]) == []
     assert watch.hosts[_OTHER].alive
-    assert _sent_away(watch, [Knock.REFUSED] * 2, 4_000) == [4_500]  # together with the last one, three in a row
+    assert _sent_away(watch, [ProbeResult.REFUSED] * 2, 4_000) == [4_500]  # together with the last one, three in a row
 
 
-@pytest.mark.parametrize("knock", [Knock.SILENT, Knock.REFUSED])
-def test_who_is_not_alive_is_so_again_by_an_answer_alone(knock: Knock) -> None:
+@pytest.mark.parametrize("probe", [ProbeResult.SILENT, ProbeResult.REFUSED])
+def test_who_is_not_alive_is_so_again_by_an_answer_alone(probe: ProbeResult) -> None:
     watch = Watch(_OWN, 3)
     shown = []
-    for now_ms, each in enumerate([knock] * 3 + [Knock.UNREACHED, knock, Knock.ANSWERED]):
+    for now_ms, each in enumerate([probe] * 3 + [ProbeResult.UNREACHED, probe, ProbeResult.ANSWERED]):
         watch.on_look(_BOTH, {_OTHER: each}, now_ms)
         shown.append(watch.hosts[_OTHER].alive)
     assert shown == [True, True, False, False, False, True]
 
 
-def test_who_joins_again_is_alive_as_the_group_says_until_knocks_say_otherwise() -> None:
+def test_who_joins_again_is_alive_as_the_group_says_until_probes_say_otherwise() -> None:
     watch = Watch(_OWN, 3)
-    watch.on_look(_BOTH, {_OTHER: Knock.ANSWERED}, 0)
+    watch.on_look(_BOTH, {_OTHER: ProbeResult.ANSWERED}, 0)
     watch.on_look(_BOTH[:1], {}, 1)
     assert not watch.hosts[_OTHER].alive
-    watch.on_look(_BOTH, {_OTHER: Knock.UNREACHED}, 2)
+    watch.on_look(_BOTH, {_OTHER: ProbeResult.UNREACHED}, 2)
     assert watch.hosts[_OTHER].alive
 
 
 def test_an_observer_who_stood_still_himself_does_not_blame_others() -> None:
     watch = Watch(_OWN, 3, silent_max_ms=10_000)
-    assert _sent_away(watch, [Knock.ANSWERED] + [Knock.SILENT] * 5) == []
-    assert _sent_away(watch, [Knock.SILENT] * 20, 60_000) == []  # nothing was seen for a minute
-    assert _sent_away(watch, [Knock.SILENT], 70_000) == [70_000]
+    assert _sent_away(watch, [ProbeResult.ANSWERED] + [ProbeResult.SILENT] * 5) == []
+    assert _sent_away(watch, [ProbeResult.SILENT] * 20, 60_000) == []  # nothing was seen for a minute
+    assert _sent_away(watch, [ProbeResult.SILENT], 70_000) == [70_000]
 
 
 def test_who_looks_rarely_because_his_machine_is_slow_sends_nobody_away() -> None:
     watch = Watch(_OWN, 3, silent_max_ms=10_000)
-    watch.on_look(_BOTH, {_OTHER: Knock.ANSWERED}, 0)
-    assert not any(watch.on_look(_BOTH, {_OTHER: Knock.SILENT}, 8_000 * number) for number in range(1, 50))
+    watch.on_look(_BOTH, {_OTHER: ProbeResult.ANSWERED}, 0)
+    assert not any(watch.on_look(_BOTH, {_OTHER: ProbeResult.SILENT}, 8_000 * number) for number in range(1, 50))
 
 
 def test_who_has_the_queries_is_known_with_its_state() -> None:
     watch = Watch(_OWN, 3)
     assert watch.leader() is None
-    watch.on_look(_BOTH, {_OTHER: Knock.ANSWERED}, 0)
+    watch.on_look(_BOTH, {_OTHER: ProbeResult.ANSWERED}, 0)
     found = watch.leader()
     assert found is not None
     assert (found[0], found[1].alive) == (_OTHER, True)
@@ -139,15 +151,15 @@ def test_who_has_the_queries_is_known_with_its_state() -> None:
 
 def test_who_is_sent_away_and_comes_back_must_answer_before_it_is_sent_away_again() -> None:
     watch = Watch(_OWN, 3)
-    assert _sent_away(watch, [Knock.ANSWERED] + [Knock.REFUSED] * 3) == [1_500]
+    assert _sent_away(watch, [ProbeResult.ANSWERED] + [ProbeResult.REFUSED] * 3) == [1_500]
     watch.on_look([Member(_OWN, True)], {}, 2_000)
-    assert _sent_away(watch, [Knock.REFUSED] * 1_000, 10_000) == []
-    assert _sent_away(watch, [Knock.ANSWERED] + [Knock.REFUSED] * 3, 1_000_000) == [1_001_500]
+    assert _sent_away(watch, [ProbeResult.REFUSED] * 1_000, 10_000) == []
+    assert _sent_away(watch, [ProbeResult.ANSWERED] + [ProbeResult.REFUSED] * 3, 1_000_000) == [1_001_500]
 
 
 def test_a_member_that_stays_although_it_was_sent_away_is_sent_away_less_and_less_often() -> None:
     """The request may have failed; or it joined again between two looks, and lives."""
-    when = _sent_away(Watch(_OWN, 3), [Knock.ANSWERED] + [Knock.REFUSED] * 1_000)
+    when = _sent_away(Watch(_OWN, 3), [ProbeResult.ANSWERED] + [ProbeResult.REFUSED] * 1_000)
     pauses = [after - before for before, after in itertools.pairwise(when)]
     assert pauses == [1_500, 2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 128_000]
 
@@ -157,18 +169,20 @@ def test_whom_this_one_succeeds_at_its_address_is_sent_away_at_once() -> None:
     elsewhere = before._replace(machine="two")
     watch = Watch(_OWN, 3)
     members = [Member(before, True), Member(elsewhere, False)]
-    assert watch.on_look(members, {before: Knock.REFUSED}, 0) == [before]
+    assert watch.on_look(members, {before: ProbeResult.REFUSED}, 0) == [before]
 
 
 def test_two_servers_of_one_machine_name_and_port_do_not_send_each_other_away_for_ever() -> None:
     twin = _OWN._replace(life="00")
     members = [Member(_OWN, False), Member(twin, True)]
     watch = Watch(_OWN, 3)
-    assert watch.on_look(members, {twin: Knock.ANSWERED}, 0) == []  # somebody else answers at the own address
+    assert watch.on_look(members, {twin: ProbeResult.ANSWERED}, 0) == []  # somebody else answers at the own address
     watch = Watch(_OWN, 3)
-    assert watch.on_look(members, {twin: Knock.REFUSED}, 0) == [twin]
+    assert watch.on_look(members, {twin: ProbeResult.REFUSED}, 0) == [twin]
     watch.on_look(members[:1], {}, 1)
-    assert [watch.on_look(members, {twin: Knock.REFUSED}, now) for now in range(10_000, 90_000, 10_000)] == [[]] * 8
+    assert [watch.on_look(members, {twin: ProbeResult.REFUSED}, now) for now in range(10_000, 90_000, 10_000)] == [
+        []
+    ] * 8
 
 
 def test_an_address_of_the_loopback_is_known_on_its_machine_only() -> None:
@@ -221,10 +235,10 @@ def test_somebody_listens_or_nobody_does() -> None:
     async def scene() -> None:
         server = HttpServer(_Answers())
         name = ServerName("127.0.0.1", await server.start("127.0.0.1", 0), "m", "l")
-        assert await knock_at(name) is Knock.ANSWERED
-        assert await knock_at_own(name) is Knock.REFUSED  # by nobody else
+        assert await probe(name) is ProbeResult.ANSWERED
+        assert await probe_own(name) is ProbeResult.REFUSED  # by nobody else
         await server.stop()
-        assert await knock_at(name) is Knock.REFUSED
+        assert await probe(name) is ProbeResult.REFUSED
 
     asyncio.run(scene())
 
@@ -233,17 +247,17 @@ def test_a_connection_that_only_the_kernel_took_is_no_answer(monkeypatch: pytest
     monkeypatch.setattr(peers, "_CLOSE_S", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as listening:  # and nobody accepts
         name = ServerName("127.0.0.1", listening.getsockname()[1], "m", "l")
-        assert asyncio.run(knock_at(name)) is Knock.SILENT
+        assert asyncio.run(probe(name)) is ProbeResult.SILENT
 
 
 def test_what_can_be_no_name_or_has_no_address_is_not_reached(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert asyncio.run(knock_at(ServerName("a..b", 80, "m", "l"))) is Knock.UNREACHED
+    assert asyncio.run(probe(ServerName("a..b", 80, "m", "l"))) is ProbeResult.UNREACHED
 
     def unknown(*_: Any, **_named: Any) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
-    assert asyncio.run(knock_at(ServerName("nobody", 80, "m", "l"))) is Knock.UNREACHED
+    assert asyncio.run(probe(ServerName("nobody", 80, "m", "l"))) is ProbeResult.UNREACHED
 
 
 @pytest.mark.parametrize("problem", [OSError(113, "No route to host"), TimeoutError(), ConnectionResetError()])
@@ -252,7 +266,7 @@ def test_only_a_refusal_says_that_nobody_listens(monkeypatch: pytest.MonkeyPatch
         raise problem
 
     monkeypatch.setattr(asyncio, "open_connection", fails)
-    assert asyncio.run(knock_at(ServerName("127.0.0.1", 1, "m", "l"))) is Knock.UNREACHED
+    assert asyncio.run(probe(ServerName("127.0.0.1", 1, "m", "l"))) is ProbeResult.UNREACHED
 
 
 def test_a_name_with_several_addresses_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,7 +280,7 @@ def test_a_name_with_several_addresses_refuses(monkeypatch: pytest.MonkeyPatch) 
         return resolved if host == "both" else real(host, *more, **named)
 
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
-    assert asyncio.run(knock_at(ServerName("both", 1, "m", "l"))) is Knock.REFUSED
+    assert asyncio.run(probe(ServerName("both", 1, "m", "l"))) is ProbeResult.REFUSED
 
 
 def test_a_connection_that_leaves_the_machine_finds_somebody_else() -> None:
