@@ -11,11 +11,13 @@ test driver.
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from headwater.streams.engine.columns import Chunk
 from headwater.streams.model.record import InputRecord, Record
 
 Decode = Callable[[InputRecord, int], Record | None]
+_PORTION: Final = 64  # records of a chunk that are made at once
 
 
 class PartitionQueue:
@@ -24,6 +26,7 @@ class PartitionQueue:
     """
 
     __slots__ = (
+        "_later",
         "_raw",
         "chunks",
         "decode",
@@ -40,6 +43,7 @@ class PartitionQueue:
         self.topic_partition = topic_partition
         self.decode = decode
         self._raw: deque[InputRecord] = deque()
+        self._later: deque[Chunk] = deque()  # behind those; a few records of them are made at a time
         self.head: Record | None = None
         self.head_raw: InputRecord | None = None
         self.head_time = -1
@@ -49,9 +53,31 @@ class PartitionQueue:
         self.told_offset = -1  # the same when positions were last asked for
 
     def add(self, records: Iterable[InputRecord]) -> None:
+        while self._make_records():
+            pass  # those of chunks come first
         self._raw.extend(records)
         if self.head is None:
             self._advance()
+
+    def add_later(self, chunk: Chunk) -> None:
+        """The same, but records are made when it is their turn: thousands at once would take the time of a punctuator
+        that is due, and Python's collector would go over them.
+        """
+        self._later.append(chunk)
+        if self.head is None:
+            self._advance()
+
+    def _make_records(self) -> bool:
+        """Some of what is left in chunks; False if nothing is."""
+        while self._later:
+            chunk = self._later[0]
+            begin, chunk.at = chunk.at, min(chunk.at + _PORTION, len(chunk.offsets))
+            if not len(chunk):
+                self._later.popleft()
+            if begin < chunk.at:
+                self._raw.extend(map(chunk.record, range(begin, chunk.at)))
+                return True
+        return False
 
     def poll(self) -> tuple[InputRecord, Record]:
         raw, record = self.head_raw, self.head
@@ -64,7 +90,7 @@ class PartitionQueue:
         return raw, record
 
     def _advance(self) -> None:
-        while self._raw:
+        while self._raw or self._make_records():
             raw = self._raw.popleft()
             record = self.decode(raw, self.partition_time)
             if record is not None:
@@ -75,7 +101,8 @@ class PartitionQueue:
         self.head_time = -1
 
     def __len__(self) -> int:
-        return len(self._raw) + (self.head is not None) + sum(map(len, self.chunks))
+        buffered = len(self._raw) + (self.head is not None)
+        return buffered + sum(map(len, self.chunks)) + sum(map(len, self._later))
 
     # -- for a lane
 
@@ -95,7 +122,8 @@ class PartitionQueue:
     def as_records(self) -> None:
         chunks, self.chunks = self.chunks, deque()
         self.head_time = -1
-        self.add(record for chunk in chunks for record in chunk.records())
+        for chunk in chunks:
+            self.add_later(chunk)
 
 
 class JavaPriorityQueue:
@@ -157,10 +185,17 @@ class PartitionGroup:
         self.queues[queue.topic_partition] = queue
 
     def add(self, topic_partition: tuple[str, int], records: Iterable[InputRecord]) -> None:
+        self._add(topic_partition, lambda queue: queue.add(records))
+
+    def add_later(self, topic_partition: tuple[str, int], chunk: Chunk) -> None:
+        """The records of a chunk, which are made when it is their turn."""
+        self._add(topic_partition, lambda queue: queue.add_later(chunk))
+
+    def _add(self, topic_partition: tuple[str, int], add: Callable[[PartitionQueue], None]) -> None:
         self.leave_columns()
         queue = self.queues[topic_partition]
         was_empty = queue.head is None
-        queue.add(records)
+        add(queue)
         if was_empty and queue.head is not None:
             self._by_time.offer(queue)
 
@@ -185,7 +220,7 @@ class PartitionGroup:
     def add_chunk(self, topic_partition: tuple[str, int], chunk: Chunk) -> None:
         """As `add`. While records are buffered that are no chunk, it becomes records, too."""
         if not self.in_columns and len(self._by_time):
-            self.add(topic_partition, chunk.records())
+            self.add_later(topic_partition, chunk)
             return
         self.in_columns = True
         queue = self.queues[topic_partition]

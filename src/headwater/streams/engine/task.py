@@ -235,7 +235,7 @@ class Task:
         if self._lane is not None and self._lane.takes(chunk):
             self.group.add_chunk((chunk.topic, chunk.partition), chunk)
         else:
-            self.group.add((chunk.topic, chunk.partition), chunk.records())
+            self.group.add_later((chunk.topic, chunk.partition), chunk)
 
     def process_next(self, most: int = 1) -> int:
         """The next buffered record, or a run of up to `most`; how many."""

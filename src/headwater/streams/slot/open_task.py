@@ -8,6 +8,7 @@ killed process replays those). A store that does not fit its changelog is wiped 
 
 import threading
 import time
+import zlib
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -169,20 +170,29 @@ class OpenTask:
 
     def save(self, behind: bool = False) -> None:
         """What was committed stands. `behind`: more records wait already, so it need not be written each time."""
-        now = time.monotonic()
-        later = behind and self._may_wait and now < self._written_at + _WRITE_EVERY_S
-        self.state.commit(self._positions, later=later)
+        self._waits = behind and self._may_wait and self._written_at > 0
+        self.state.commit(self._positions, later=self._waits)
         self._positions = {}
-        self._waits = later
-        if not later:
-            self._written_at = now
+        if not self._waits:
+            self._note_written(time.monotonic())
 
-    def write_what_waits(self) -> None:
-        """What commits have left, when its second is over."""
-        if self._waits and time.monotonic() >= self._written_at + _WRITE_EVERY_S:
-            self._waits = False
-            self._written_at = time.monotonic()
-            self.state.write_out()
+    def write_what_waits(self) -> bool:
+        """What commits have left, when its seconds are over: not within a commit, which takes its time as well. Whether
+        there was something to write.
+        """
+        now = time.monotonic()
+        if not self._waits or now < self._written_at + _WRITE_EVERY_S:
+            return False
+        self._waits = False
+        self._note_written(now)
+        self.state.write_out()
+        return True
+
+    def _note_written(self, now: float) -> None:
+        """After the first time, at a moment of its own: all tasks of a slot at once would keep it for long."""
+        if not self._written_at:
+            now -= _WRITE_EVERY_S * (zlib.crc32(self.name.encode()) % 64 / 64)
+        self._written_at = now
 
     def drop(self) -> None:
         if self._task is not None:

@@ -25,6 +25,7 @@ from headwater.client.consumer.ranges import RangeReader
 from headwater.streams.engine.columns import Chunk
 from headwater.streams.engine.failures import ClusterFailure
 from headwater.streams.protocol import task_ownership as protocol
+from headwater.streams.slot import collector_pauses
 from headwater.streams.slot.commit_writer import CommitWriter
 from headwater.streams.slot.fetched import chunks
 from headwater.streams.slot.global_tables import GlobalTables
@@ -101,6 +102,8 @@ class Slot:
     # Life
 
     def open(self) -> None:
+        """`close` is called afterwards, also if this raises."""
+        collector_pauses.OF_SLOTS.begin()
         self._counts.refresh(time.monotonic())
         follow = self._globals.restore(self._clients, self._stopping.is_set)
         self._clients.check()
@@ -168,6 +171,7 @@ class Slot:
     def close(self) -> None:
         """Without a commit: what is pending is left to the next run."""
         with contextlib.ExitStack() as all_of_it:  # each one, whatever becomes of the others; the last one first
+            all_of_it.callback(collector_pauses.OF_SLOTS.end)
             for each in (self._reader.close, self._consumer.close, self._writer.disconnect):
                 all_of_it.callback(each)
             for task in reversed(self.tasks):
@@ -191,8 +195,7 @@ class Slot:
         due = time.monotonic() >= self._commit_at
         if wants_commit or due or self._writer.is_full():
             self.commit()
-        for task in self.tasks:
-            task.write_what_waits()
+            collector_pauses.OF_SLOTS.freeze()  # here what was processed is gone, and modules are loaded
 
     def _process_again(self, failure: ClusterFailure) -> None:
         """Everything since the last commit."""
@@ -223,6 +226,9 @@ class Slot:
         for chunk in chunks(batch):
             self._take(chunk)
         wants_commit = self._punctuate()
+        for task in self.tasks:
+            if task.write_what_waits():
+                break  # one at a time: what is due by the clock comes before more
         for task in self.tasks:
             self._process(task)
             wants_commit = wants_commit or task.task.commit_requested

@@ -1,6 +1,8 @@
 """What a slot decides by itself, without a broker: when it leaves off, and what it does not forget."""
 
 import threading
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +20,9 @@ from headwater.streams.engine.runs import Runs
 from headwater.streams.engine.task import Task
 from headwater.streams.lead import local_run
 from headwater.streams.model.record import InputRecord, OutputRecord
-from headwater.streams.slot import commit_writer
+from headwater.streams.query.readable import opened as opened_store
+from headwater.streams.query.readable import store_plan
+from headwater.streams.slot import commit_writer, open_task
 from headwater.streams.slot import slot as slot_module
 from headwater.streams.slot.commit_writer import CommitWriter
 from headwater.streams.slot.global_tables import GlobalTables
@@ -156,6 +160,51 @@ def test_a_replay_that_is_given_up_notes_no_position_that_it_has_not_reached(tmp
     task.save()
     assert task.state.positions == {}
     task.close()
+
+
+def test_tasks_that_are_behind_write_outside_of_commits_and_not_all_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All rows of all tasks were written within one commit every five seconds: no punctuator was called meanwhile."""
+    app = App("app", key="text", value="text")
+    app.stream("in").group_by_key().count(store="counts").to_stream().to("out")
+    clients: Any = Clients(None, None, threading.Event())  # type: ignore[arg-type]
+    plan, now = app.topology().sub_topologies()[0], 1000.0
+    monkeypatch.setattr(open_task.time, "monotonic", lambda: now)
+    tasks = [OpenTask(plan, partition, app.settings(), tmp_path, clients, {}) for partition in range(4)]
+    for task in tasks:
+        task.claim(Owner(1, 1))
+        task.start({}, 0)
+    written: dict[str, list[float]] = {task.name: [] for task in tasks}
+    for tenth in range(120):
+        now = 1000 + tenth / 10
+        for task in tasks:
+            task.task.add("in", [InputRecord("in", task.partition, tenth, tenth, b"k", b"v")])
+            task.task.process()
+            task.collect()
+            before = _rows(task)
+            task.save(behind=True)
+            assert (_rows(task) != before) == (tenth == 0)  # the first commit shows that there is a store
+            if task.write_what_waits():
+                assert _rows(task) == [tenth + 1]
+                written[task.name].append(now)
+    moments = [each for of_task in written.values() for each in of_task]
+    assert len(set(moments)) == len(moments)
+    assert all(len(of) >= 2 for of in written.values())
+    assert all(later - sooner == pytest.approx(5) for of in written.values() for sooner, later in pairwise(of))
+    for task in tasks:
+        task.save(behind=False)
+        assert _rows(task) == [120]
+        assert not task.write_what_waits()
+        task.close()
+
+
+def _rows(task: OpenTask) -> list[int]:
+    """What others see."""
+    plan = store_plan(task, "counts")
+    assert plan is not None
+    with opened_store(task, plan) as store:
+        return [count for _, (count, _) in store.all()]
 
 
 class _Told(Processor):
@@ -344,10 +393,23 @@ def test_what_is_due_by_the_clock_waits_for_no_records_of_any_task(monkeypatch: 
     app.stream("in").process(_Ticks).to("out")
     (plan,) = app.topology().sub_topologies()
     tasks = []
+    waiting, at_once = {0, 1, 2}, []
+
+    def written(partition: int) -> bool:
+        """Takes 15 ms."""
+        if partition not in waiting:
+            return False
+        waiting.remove(partition)
+        _Ticks.clock_ms += 15
+        at_once[-1] += 1
+        return True
+
     for partition in range(3):
         task = Task(plan, partition, app.settings(), now_ms=_Ticks.clock_ms)
         task.add("in", [InputRecord("in", partition, offset, offset, b"k", b"v") for offset in range(300)])
-        tasks.append(SimpleNamespace(task=task, runs=Runs(), collect=task.collect))
+        tasks.append(
+            SimpleNamespace(task=task, runs=Runs(), collect=task.collect, write_what_waits=partial(written, partition))
+        )
     writer = _writer(threading.Event())
     slot = _bare_slot(
         _consumer=SimpleNamespace(poll_arrow=lambda *_, **__: SimpleNamespace(num_rows=0)),
@@ -355,6 +417,8 @@ def test_what_is_due_by_the_clock_waits_for_no_records_of_any_task(monkeypatch: 
         _settings=RunSettings("localhost:1", Path("state")), _writer=writer, tasks=tasks, fetched=0, dropped={},
     )  # fmt: skip
     while any(task.task.group.buffered for task in tasks):
+        at_once.append(0)
         slot._read_and_process()
-    assert len(_Ticks.late_ms) == 3 * (900 // 20)
-    assert max(_Ticks.late_ms) <= 1
+    assert at_once[:4] == [1, 1, 1, 0]
+    assert len(_Ticks.late_ms) == 3 * (945 // 20)
+    assert max(_Ticks.late_ms) <= 16
