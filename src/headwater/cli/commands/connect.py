@@ -177,23 +177,32 @@ def delete(client: "ConnectClient", output: str, name: str) -> None:
 @click.argument("name", metavar="CONNECTOR")
 @click.option(
     "--set",
-    "document",
-    metavar="JSON",
-    help="Set offsets: what GET gives, with other numbers. The connector must be stopped.",
+    "wanted",
+    metavar="OFFSET",
+    multiple=True,
+    help="Set an offset: TOPIC:PARTITION=OFFSET of a sink, or JSON as `-o json` shows it: one partition with its offset, or a list. "
+    "An offset `null` forgets it. May be repeated. The connector must be stopped.",
 )
 @click.option("--reset", is_flag=True, help="Delete all of them. The connector must be stopped.")
 @worker_options
-def offsets(client: "ConnectClient", output: str, name: str, document: str | None, reset: bool) -> None:
-    """Show the offsets of a connector, set them, or reset them."""
+def offsets(client: "ConnectClient", output: str, name: str, wanted: tuple[str, ...], reset: bool) -> None:
+    """Show the offsets of a connector, set them, or reset them.
+
+    \b
+    headwater connect offsets my-sink --set orders:0=42 --set orders:1=17
+    headwater connect offsets my-source --set '{"filename": "in.txt"}={"position": 3}'
+    """
     import json
 
-    if document is not None and reset:
+    from headwater.cli.connect_offsets import offsets_document
+
+    if wanted and reset:
         raise click.UsageError("--set and --reset are two different things")
-    if document is not None:
+    if wanted:
         try:
-            body = json.loads(document)
+            body = offsets_document(wanted)
         except ValueError as error:
-            raise click.BadParameter(f"not JSON: {error}", param_hint="--set") from None
+            raise click.BadParameter(str(error), param_hint="--set") from None
         answer = client.ask("PATCH", "connectors", name, "offsets", body=body)
     elif reset:
         answer = client.ask("DELETE", "connectors", name, "offsets")
