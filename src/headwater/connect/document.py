@@ -85,7 +85,7 @@ do is handed on to it, what only the owner of a task can do to that one.
 | `headwater connect status NAME` | `GET /connectors/{name}/status` |
 | `headwater connect pause`, `stop`, `resume NAME` | `PUT /connectors/{name}/pause`, `/stop`, `/resume` |
 | `headwater connect restart NAME --include-tasks --only-failed` | `POST /connectors/{name}/restart?includeTasks=true&onlyFailed=true` |
-| `headwater connect offsets NAME`, with `--set JSON` or `--reset` | `GET`, `PATCH`, `DELETE /connectors/{name}/offsets`, the last two when it is stopped |
+| `headwater connect offsets NAME`, with `--set orders:0=42` (or JSON) or `--reset` | `GET`, `PATCH`, `DELETE /connectors/{name}/offsets`, the last two when it is stopped |
 | `headwater connect plugins [CLASS] --all` | `GET /connector-plugins`, `/connector-plugins/{class}/config` |
 | `headwater connect delete NAME` | `DELETE /connectors/{name}` |
 | (Prometheus) | `GET /metrics`, see [Metrics](#metrics) |

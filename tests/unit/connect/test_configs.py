@@ -47,12 +47,23 @@ def test_a_good_config_has_no_errors() -> None:
         ({**SINK, "topics": ""}, "topics"),
         ({**SINK, "topics.regex": "a.*"}, "topics.regex"),
         ({**SINK, "errors.deadletterqueue.topic.name": "t"}, "errors.deadletterqueue.topic.name"),
+        ({**SINK, "topics": "", "topics.regex": "t.*", "errors.deadletterqueue.topic.name": "t.dead"}, "errors.deadletterqueue.topic.name"),
+        ({**SOURCE, "name": "a\x85b"}, "name"),
+        ({**SOURCE, "offsets.storage.topic": ""}, "offsets.storage.topic"),
+        ({**SOURCE, "transforms": "a,b,a", "transforms.a.type": "Filter", "transforms.b.type": "Filter"}, "transforms"),
+        ({**SOURCE, "predicates": "p,p", "predicates.p.type": "RecordIsTombstone"}, "predicates"),
         ({"name": "d", "connector.class": "Datagen", "topic": "t"}, "quickstart"),
         ({"name": "d", "connector.class": "Datagen", "topic": "t", "template": '{"a": {"type": "x"}}'}, "template"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_told_at_its_property(config: dict[str, str], wrong: str) -> None:
     assert wrong in errors(config)
+
+
+def test_dead_letters_that_the_sink_does_not_read_are_right() -> None:
+    dead = {"errors.deadletterqueue.topic.name": "dead.t"}
+    assert errors({**SINK, **dead}) == errors({**SINK, "topics": "", "topics.regex": "t.*", **dead}) == {}
+    assert list(errors({**SINK, "topics": "", "topics.regex": "(", **dead})) == ["topics.regex"]
 
 
 def test_a_regular_expression_that_could_run_for_ever_is_run_by_re2() -> None:

@@ -191,6 +191,11 @@ def test_offsets_that_make_no_sense_are_refused(partition: dict[str, Any], offse
         FileStreamSourceConnector().alter_offsets({"file": "x"}, [(partition, offset)])
 
 
+def test_an_offset_of_any_partition_can_be_taken_away() -> None:
+    wanted = [({"file": "of a connector before"}, None), ({"filename": "x", "more": 1}, {"position": 0})]
+    assert FileStreamSourceConnector().alter_offsets({"file": "x"}, wanted)
+
+
 def sink(path: Path) -> FileStreamSinkTask:
     task = FileStreamSinkTask()
     task.start({"file": str(path)})

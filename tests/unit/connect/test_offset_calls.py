@@ -9,7 +9,7 @@ import pytest
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicPartition
 from headwater.client.types import Partition, Topic
-from headwater.connect.api import SinkConnector
+from headwater.connect.api import SinkConnector, SourceConnector
 from headwater.connect.errors import ConnectError
 from headwater.connect.plugins import Kind
 from headwater.connect.runtime.offset_calls import OffsetCalls
@@ -52,7 +52,9 @@ def test_a_reset_asks_the_connector_of_a_group_that_is_not_known_too(
         return function(*given)
 
     worker: Any = SimpleNamespace(
-        admin=lambda _config: Admin(known), call=call, providers=SimpleNamespace(resolved=lambda config: config)
+        admin=lambda _config: Admin(known),
+        call=call,
+        providers=SimpleNamespace(resolved=lambda config, _given=None: config),
     )
     found: Any = SimpleNamespace(name="c", config={}, plugin=SimpleNamespace(kind=Kind.SINK, make=Sink))
     assert OffsetCalls(worker).reset(found).endswith("reset successfully")
@@ -97,7 +99,7 @@ def test_offsets_that_nobody_can_set_change_no_target(
     worker: Any = SimpleNamespace(
         admin=lambda _config: Topics({}),
         call=lambda function, *given: function(*given),
-        providers=SimpleNamespace(resolved=lambda config: config),
+        providers=SimpleNamespace(resolved=lambda config, _given=None: config),
     )
     found: Any = SimpleNamespace(name="c", config={}, plugin=SimpleNamespace(kind=Kind.SINK, make=Sink))
     body = {
@@ -115,3 +117,35 @@ def test_offsets_that_nobody_can_set_change_no_target(
         with pytest.raises(ConnectError, match=refused):
             OffsetCalls(worker).alter(found, body)
     assert bool(asked) == (refused is None)
+
+
+@pytest.mark.parametrize(
+    ("raised", "told"),
+    [
+        (ConnectError("no such file: hush-hush"), r"^no such file: \[hidden\]$"),
+        (ValueError("bad hush-hush"), r"^Failed to modify offsets for source connector c: ValueError: bad \[hidden\]$"),
+        (NotImplementedError(), "^Failed to modify offsets for connector c because it doesn't support external"),
+    ],
+)
+def test_what_a_connector_says_to_offsets_is_told_without_secrets(raised: Exception, told: str) -> None:
+    """A 500 with its sentence, as Kafka Connect answers it; nothing is written."""
+    written: list[Any] = []
+
+    class Source(SourceConnector):
+        def alter_offsets(self, props: Mapping[str, str], offsets: Any) -> bool:
+            raise raised
+
+    worker: Any = SimpleNamespace(
+        offsets_of=lambda _name, _config: SimpleNamespace(all=list, write=written.append),
+        call=lambda function, *given: function(*given),
+        providers=SimpleNamespace(resolved=lambda config, _given=None: config),
+    )
+    plugin = SimpleNamespace(kind=Kind.SOURCE, make=Source)
+    found: Any = SimpleNamespace(name="c", config={"db.password": "hush-hush"}, plugin=plugin, definition=None)
+    for change in (
+        lambda: OffsetCalls(worker).alter(found, {"offsets": [{"partition": {"a": 1}, "offset": {"b": 1}}]}),
+        lambda: OffsetCalls(worker).reset(found),
+    ):
+        with pytest.raises(ConnectError, match=told):
+            change()
+    assert written == []

@@ -116,12 +116,26 @@ def test_a_config_that_is_wrong_is_refused_with_all_its_errors(ask: Asked) -> No
     assert ask("GET", "/connectors") == (200, [])
 
 
+def test_a_slip_in_the_initial_state_starts_nothing(ask: Asked) -> None:
+    status, answer = ask("POST", "/connectors", {"name": "a", "config": SOURCE, "initialState": "STOPPED"})
+    assert (status, "'initialState'" in answer["message"]) == (400, True)
+    assert ask("GET", "/connectors") == (200, [])
+
+
+def test_a_connector_without_a_name_is_told_as_a_property(ask: Asked) -> None:
+    status, answer = ask("POST", "/connectors", {"config": SOURCE})
+    assert status == 400
+    assert "Invalid value  for configuration name: String may not be empty" in answer["message"]
+
+
 def test_offsets_change_only_while_the_connector_is_stopped(ask: Asked) -> None:
     make(ask)
     wanted = {"offsets": [{"partition": {"filename": "in.txt"}, "offset": {"position": 5}}]}
     assert ask("PATCH", "/connectors/a/offsets", wanted)[0] == 200
     assert ask("GET", "/connectors/a/offsets") == (200, wanted)
     assert ask("PATCH", "/connectors/a/offsets", {"offsets": []})[0] == 400
+    refused = {"offsets": [{"partition": {"nope": "x"}, "offset": {"position": 5}}]}
+    assert ask("PATCH", "/connectors/a/offsets", refused)[0] == 500  # the connector's word, as in Kafka Connect
     assert ask("DELETE", "/connectors/a/offsets")[1]["message"].endswith("reset successfully")
     assert ask("GET", "/connectors/a/offsets") == (200, {"offsets": []})
     ask.herder.get("a").state = ask.herder.get("a").state.RUNNING

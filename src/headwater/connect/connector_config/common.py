@@ -7,7 +7,19 @@ from typing import Any, Final
 from headwater.base.config.definition import ConfigType
 from headwater.base.config.validators import AtLeast, ConfigValueError, OneOf
 from headwater.connect.config.definition import REQUIRED, ConfigDef, ConfigKey, Recommender
-from headwater.connect.config.keys import HIGH, LOW, MEDIUM, Pattern, a_class, flag, listing, long, text, whole
+from headwater.connect.config.keys import (
+    HIGH,
+    LOW,
+    MEDIUM,
+    NonEmptyText,
+    Pattern,
+    a_class,
+    flag,
+    listing,
+    long,
+    text,
+    whole,
+)
 from headwater.connect.plugins import Catalog, Kind
 
 COMMON, TRANSFORMS, PREDICATES, ERRORS = "Common", "Transforms", "Predicates", "Error Handling"
@@ -16,8 +28,17 @@ _RELOAD: Final = OneOf("none", "restart", ignore_case=True)
 
 class _Name:
     def check(self, name: str, value: object) -> None:
-        if isinstance(value, str) and (not value or any(ord(character) < 32 for character in value)):
-            raise ConfigValueError(name, value, "non-empty string without ISO control characters")
+        if not isinstance(value, str):
+            return
+        if not value.strip():
+            raise ConfigValueError(name, value, "String may not be empty")
+        found = [str(ord(each)) for each in value if ord(each) < 32 or 127 <= ord(each) < 160]
+        if found:
+            raise ConfigValueError(
+                name,
+                value,
+                f"String may not contain control sequences but had the following ASCII chars: {', '.join(found)}",
+            )
 
     def __str__(self) -> str:
         return "not empty, without control characters"
@@ -82,7 +103,7 @@ SOURCE_KEYS: Final = (
     text("exactly.once.support", "requested", MEDIUM, "required: the connector starts only where its records are written exactly once: on workers of a group.", OneOf("required", "requested", ignore_case=True), group="Exactly Once Support", order=2, width="SHORT", display_name="Exactly once support"),
     text("transaction.boundary", "poll", MEDIUM, "Where transactions end, on workers of a group: after each poll, after some time, or where the connector says so.", OneOf("poll", "interval", "connector", ignore_case=True), group="Exactly Once Support", order=3, width="SHORT", display_name="Transaction Boundary"),
     long("transaction.boundary.interval.ms", None, LOW, "How long transactions last (ms) with transaction.boundary=interval; offset.flush.interval.ms if not given.", AtLeast(0), group="Exactly Once Support", order=4, width="SHORT", display_name="Transaction boundary interval"),
-    text("offsets.storage.topic", None, LOW, "A topic for this connector's offsets, on workers of a group; made, compacted, where it is missing. What it has counts before what the worker's topic has; both are written.", group="offsets.topic", order=1, width="LONG", display_name="Offsets topic"),
+    text("offsets.storage.topic", None, LOW, "A topic for this connector's offsets, on workers of a group; made, compacted, where it is missing. What it has counts before what the worker's topic has; both are written.", NonEmptyText(), group="offsets.topic", order=1, width="LONG", display_name="Offsets topic"),
 )  # fmt: skip
 SINK_KEYS: Final = (
     listing("topics", [], HIGH, "The topics to read.", group=COMMON, order=4, width="LONG", display_name="Topics"),

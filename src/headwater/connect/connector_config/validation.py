@@ -21,6 +21,7 @@ from headwater.connect.config.keys import LOW, text
 from headwater.connect.config.secrets import forms_of, is_secret, redacted, secrets_in_addresses, shown
 from headwater.connect.connector_config.common import ERRORS, PREDICATES, TRANSFORMS, connector_def, step_keys
 from headwater.connect.errors import ConfigError, ConnectError
+from headwater.connect.java_regex import compile_java
 from headwater.connect.plugins import Catalog, Kind, Plugin
 
 
@@ -120,7 +121,12 @@ def validate(catalog: Catalog, props: Mapping[str, str], delivery: Delivery = De
         (Kind.TRANSFORMATION, "transforms", "Transforms"),
         (Kind.PREDICATE, "predicates", "Predicates"),
     ):
-        for alias in values[name].value if isinstance(values[name].value, list) else []:
+        aliases = values[name].value if isinstance(values[name].value, list) else []
+        written = [each.strip() for each in (props.get(name) or "").split(",")]  # a list has each entry once
+        if len(written) > len(aliases) > 0:
+            listed = ", ".join(written)
+            values[name].errors.append(f"Invalid value [{listed}] for configuration {name}: Duplicate alias provided.")
+        for alias in aliases:
             groups.append(f"{title}: {alias}")
             values |= _step(catalog, props, f"{name}.{alias}.", groups[-1], kind)
     _check_predicates(values)
@@ -220,11 +226,23 @@ def _check_together(plugin: Plugin, values: dict[str, ConfigValue]) -> None:
         elif not topics and not regex:
             for name in ("topics", "topics.regex"):
                 values[name].errors.append("Must configure one of topics or topics.regex")
-        dead = values["errors.deadletterqueue.topic.name"]
-        if dead.value and isinstance(values["topics"].value, list) and dead.value in values["topics"].value:
-            dead.errors.append(
-                f"The DLQ topic '{dead.value}' may not be included in the list of topics ('topics') consumed by the connector"
-            )
+        _check_dead_letters(values["errors.deadletterqueue.topic.name"], values["topics"], values["topics.regex"])
+
+
+def _check_dead_letters(dead: ConfigValue, topics: ConfigValue, regex: ConfigValue) -> None:
+    """A sink that reads its own dead letters would never come to an end."""
+    if not dead.value:
+        return
+    if isinstance(topics.value, list) and dead.value in topics.value:
+        dead.errors.append(
+            f"The DLQ topic '{dead.value}' may not be included in the list of topics "
+            f"('topics=[{', '.join(topics.value)}]') consumed by the connector"
+        )
+    if regex.value and not regex.errors and compile_java(str(regex.value)).fullmatch(str(dead.value)):
+        dead.errors.append(
+            f"The DLQ topic '{dead.value}' may not be matched by the regex for the topics "
+            f"('topics.regex={regex.value}') consumed by the connector"
+        )
 
 
 def _check_delivery(plugin: Plugin, props: Props, values: dict[str, ConfigValue], delivery: Delivery) -> None:

@@ -217,10 +217,11 @@ class FileStreamSourceConnector(SourceConnector):
         if not props.get("file"):
             raise ConnectError("Offsets cannot be modified if the 'file' configuration is unspecified: stdin has none")
         for partition, offset in offsets:
-            if set(partition) != {FILENAME}:
+            if offset is None:  # of whatever partition: what nobody reads can be taken away
+                continue
+            if FILENAME not in partition:
                 raise ConnectError("Partition objects should contain the key 'filename'")
-            if offset is not None:
-                _checked(offset)
+            _checked(offset)
         return True
 
 
@@ -228,5 +229,7 @@ def _checked(offset: Mapping[str, Any]) -> None:
     if POSITION not in offset:
         raise ConnectError("Offset objects should either be null or contain the key 'position'")
     position = offset[POSITION]
-    if not isinstance(position, int) or isinstance(position, bool) or position < 0:
+    if not isinstance(position, int) or isinstance(position, bool):
         raise ConnectError("The value for the 'position' key in the offset is expected to be a Long value")
+    if position < 0:
+        raise ConnectError("The value for the 'position' key in the offset should be a non-negative value")

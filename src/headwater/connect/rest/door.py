@@ -22,7 +22,7 @@ from headwater.connect.rest import rights
 from headwater.connect.rest.forwarding import Forwarding
 from headwater.connect.rest.loggers import all_levels, level_of, set_level
 from headwater.connect.runtime.herder import TARGETS
-from headwater.connect.runtime.offset_calls import BadOffsets
+from headwater.connect.runtime.offset_pairs import BadOffsets
 from headwater.connect.runtime.refusals import AlreadyExists, BadRequest, Conflict, Elsewhere, Forbidden, NotFound
 from headwater.connect.runtime.task import State
 from headwater.connect.runtime.worker import Worker
@@ -34,6 +34,7 @@ from headwater.web.router import Router
 
 logger = logging.getLogger("headwater.connect")
 _STATUS: Final = {NotFound: 404, AlreadyExists: 409, BadRequest: 400, BadOffsets: 400, Conflict: 409, Forbidden: 403}
+_OF_A_CREATE: Final = ("name", "config", "initial_state")
 KAFKA_VERSION: Final = "4.3.0"  # whose API this is
 _PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
 Route = tuple[str, str, rights.Handler, rights.Guard]
@@ -162,6 +163,9 @@ class Api:
         body = _body(request)
         if not isinstance(body, dict) or not isinstance(body.get("config"), dict):
             raise HttpError(400, "The body is an object with name and config")
+        for each in body:  # a slip in `initial_state` must not start what was to be stopped
+            if each not in _OF_A_CREATE:
+                raise HttpError(400, f"Unrecognized field {each!r}: there are {', '.join(_OF_A_CREATE)}")
         name = str(body.get("name") or "").strip()
         config = _config(body["config"])
         _check_name(name, config)
@@ -326,8 +330,6 @@ def _check_name(name: str, config: dict[str, Any]) -> None:
     given = config.get("name", name)
     if given != name:
         raise HttpError(400, f"Connector name configuration ({given}) doesn't match connector name in the URL ({name})")
-    if not name:
-        raise HttpError(400, "Connector name is missing")
 
 
 def connect_door(herder: HerderFace, *more: Route, forwarding: Forwarding | None = None) -> ConnectDoor:

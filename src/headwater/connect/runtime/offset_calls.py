@@ -2,15 +2,18 @@
 group.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import logging
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicPartition
 from headwater.client import Admin
 from headwater.connect.api import SinkConnector, SourceConnector
+from headwater.connect.config.secrets import forms_of, redacted, secrets_in
 from headwater.connect.errors import ConnectError
 from headwater.connect.plugins import Kind
+from headwater.connect.runtime.offset_pairs import SourcePair, pairs_of, sink_offsets
 from headwater.connect.runtime.sink import group_of
 
 if TYPE_CHECKING:
@@ -18,12 +21,8 @@ if TYPE_CHECKING:
     from headwater.connect.runtime.herder import Running
     from headwater.connect.runtime.worker import Worker
 
-SourcePair = tuple[Mapping[str, Any], Mapping[str, Any] | None]
+logger = logging.getLogger("headwater.connect")
 _NO_GROUP = frozenset({ErrorCode.GROUP_ID_NOT_FOUND})
-
-
-class BadOffsets(ConnectError):
-    """400: offsets that are not of the right form."""
 
 
 class OffsetCalls:
@@ -45,7 +44,7 @@ class OffsetCalls:
         ]
 
     def alter(self, found: "Running", body: Any) -> str:
-        pairs = _pairs(body)
+        pairs = pairs_of(body)
         checked = (
             self._alter_source(found, pairs) if found.plugin.kind is Kind.SOURCE else self._alter_sink(found, pairs)
         )
@@ -65,9 +64,7 @@ class OffsetCalls:
         else:
             with self._worker.admin(found.config) as admin:
                 known = [TopicPartition(*each) for each in _committed(admin, self._group(found))]
-                connector = self._sink(found)
-                props = self._worker.providers.resolved(found.config)
-                checked = bool(self._worker.call(connector.reset_offsets, props, known))
+                checked = self._asked(found, self._sink(found).reset_offsets, known)
                 for outcome in admin.delete_groups([self._group(found)]).values():
                     if isinstance(outcome, KafkaError) and outcome.code not in _NO_GROUP:
                         raise ConnectError(
@@ -86,7 +83,7 @@ class OffsetCalls:
     def _ask_source(self, found: "Running", pairs: Sequence[SourcePair]) -> bool:
         connector = found.plugin.make()
         assert isinstance(connector, SourceConnector)
-        return bool(self._worker.call(connector.alter_offsets, self._worker.providers.resolved(found.config), pairs))
+        return self._asked(found, connector.alter_offsets, pairs)
 
     def _sink(self, found: "Running") -> SinkConnector:
         connector = found.plugin.make()
@@ -96,16 +93,35 @@ class OffsetCalls:
         return connector
 
     def _ask_sink(self, found: "Running", offsets: Mapping[TopicPartition, int | None]) -> bool:
-        connector = self._sink(found)
-        return bool(self._worker.call(connector.alter_offsets, self._worker.providers.resolved(found.config), offsets))
+        return self._asked(found, self._sink(found).alter_offsets, offsets)
+
+    def _asked(self, found: "Running", method: Callable[..., Any], offsets: Any) -> bool:
+        """What the connector raises is a 500 with its sentence, as Kafka Connect answers; nothing secret is in it."""
+        given: set[str] = set()
+        props = self._worker.providers.resolved(found.config, given)
+        try:
+            return bool(self._worker.call(method, props, offsets))
+        except NotImplementedError:
+            raise ConnectError(
+                f"Failed to modify offsets for connector {found.name} because it doesn't support external modification of offsets"
+            ) from None
+        except Exception as error:  # noqa: BLE001 - a plugin's, whatever it is
+            secrets = secrets_in(found.config, props, found.definition) | forms_of(given)
+            why = redacted(str(error), secrets)
+            logger.warning("event=offsets-refused connector=%r error=%r", found.name, why[:2000])
+            if isinstance(error, ConnectError):
+                raise ConnectError(why) from None
+            raise ConnectError(
+                f"Failed to modify offsets for {found.plugin.kind} connector {found.name}: {type(error).__name__}: {why}"
+            ) from None
 
     def _alter_source(self, found: "Running", pairs: Sequence[SourcePair]) -> bool:
         checked = self._ask_source(found, pairs)
         self._worker.offsets_of(found.name, found.config).write(pairs)
         return checked
 
-    def _alter_sink(self, found: "Running", pairs: Sequence[SourcePair]) -> bool:
-        offsets = {_sink_partition(partition): _sink_offset(offset) for partition, offset in pairs}
+    def _alter_sink(self, found: "Running", pairs: list[SourcePair]) -> bool:
+        offsets = sink_offsets(pairs)
         with self._worker.admin(found.config) as admin:
             group = self._group(found)
             wanted = {each: at for each, at in offsets.items() if at is not None}
@@ -143,49 +159,3 @@ def _missing(admin: Admin, partitions: Collection[TopicPartition]) -> Iterator[t
             yield each, topic
         elif all(partition.partition != each.partition for partition in topic.partitions):
             yield each, KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-
-
-def _pairs(body: Any) -> list[SourcePair]:
-    offsets = body.get("offsets") if isinstance(body, dict) else None
-    if not isinstance(offsets, list) or not offsets:
-        raise BadOffsets("Partitions / offsets need to be provided for an alter offsets request")
-    pairs: list[SourcePair] = []
-    for each in offsets:
-        partition = each.get("partition") if isinstance(each, dict) else None
-        if not isinstance(partition, dict):
-            raise BadOffsets("The partition for a connector offset cannot be null or missing")
-        if not partition:
-            raise BadOffsets("The partition for a connector offset cannot be empty")
-        offset = each.get("offset")
-        if "offset" not in each or not (offset is None or isinstance(offset, dict)):
-            raise BadOffsets("The offset for a connector partition is an object, or null")
-        pairs.append((partition, offset))
-    return pairs
-
-
-def _sink_partition(partition: Mapping[str, Any]) -> TopicPartition:
-    if set(partition) != {"kafka_topic", "kafka_partition"}:
-        raise BadOffsets(
-            "The partition for a sink connector offset must contain the keys 'kafka_topic' and 'kafka_partition'"
-        )
-    number = partition["kafka_partition"]
-    try:
-        return TopicPartition(str(partition["kafka_topic"]), int(number))
-    except (TypeError, ValueError):
-        raise BadOffsets(
-            f"Failed to parse the following Kafka partition value in the provided offsets: '{number}'"
-        ) from None
-
-
-def _sink_offset(offset: Mapping[str, Any] | None) -> int | None:
-    if offset is None:
-        return None
-    if set(offset) != {"kafka_offset"}:
-        raise BadOffsets("The offset for a sink connector should either be null or contain the key 'kafka_offset'")
-    try:
-        number = int(offset["kafka_offset"])
-    except (TypeError, ValueError):
-        raise BadOffsets(f"Failed to parse the Kafka offset '{offset['kafka_offset']}'") from None
-    if number < 0:  # before a connector changes its target
-        raise BadOffsets(f"The Kafka offset {number} is negative")
-    return number

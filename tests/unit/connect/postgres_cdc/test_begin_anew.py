@@ -104,3 +104,11 @@ def test_without_rows_a_slot_that_is_gone_is_told(monkeypatch: pytest.MonkeyPatc
     server.stored = None  # its offsets were deleted
     server.task("no_data")._open()
     assert server.the_slot is not None
+
+
+def test_the_offset_of_a_prefix_that_the_connector_had_before_can_be_taken_away() -> None:
+    """A reset takes all of them: one that was refused kept the others, too."""
+    made = connector.PostgresCdcConnector()
+    assert made.alter_offsets({"topic.prefix": "new"}, [({"server": "old"}, None), ({"server": "new"}, None)])
+    with pytest.raises(ConnectError, match="partition of this connector"):
+        made.alter_offsets({"topic.prefix": "new"}, [({"server": "old"}, {"lsn": 1})])

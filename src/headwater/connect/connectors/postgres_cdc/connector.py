@@ -396,8 +396,10 @@ class PostgresCdcConnector(SourceConnector):
 
     def alter_offsets(self, props: Mapping[str, str], offsets: SourceOffsets) -> bool:
         for partition, offset in offsets:
+            if offset is None:  # also of the prefix that the connector had before
+                continue
             if partition != {"server": props.get("topic.prefix")}:
                 raise ConnectError(f"The partition of this connector is {{'server': {props.get('topic.prefix')!r}}}")
-            if offset is not None and not isinstance(offset.get("lsn"), int):
+            if not isinstance(offset.get("lsn"), int):
                 raise ConnectError("An offset of PostgresCdc has an LSN as a number: {'lsn': 123}")
         return True

@@ -275,7 +275,7 @@ class SparkSourceConnector(SourceConnector):
                 "choose another checkpoint.location"
             )
         for partition, offset in offsets:
-            if set(partition) != {"format"} or not (offset is None or isinstance(offset.get("reads"), int)):
+            if offset is not None and (set(partition) != {"format"} or not isinstance(offset.get("reads"), int)):
                 raise ConnectError(
                     'Offsets of reads are {"reads": n, "at": milliseconds} of the partition {"format": name}'
                 )
