@@ -3,12 +3,17 @@
 import json
 import os
 import signal
+import time
+from collections.abc import Callable
 from pathlib import Path
 
+from compat.support.broker import BrokerProcess
 from compat.support.members import until
+from compat.support.quick import quick
 from compat.support.sql_server import SqlServer
 from headwater.client import Admin, Consumer, TopicPartition
 from headwater.client.types import ConfigResource, ResourceType
+from headwater.sql.server.closing import LAST_WORDS_S
 
 _SOURCE = "CREATE STREAM s (id INT KEY, n STRING, v INT) WITH (kafka_topic='{}', value_format='JSON', partitions=2);"
 _TOTALS = "CREATE TABLE totals WITH (kafka_topic='{}-totals') AS SELECT n, COUNT(*) AS c FROM s GROUP BY n;"
@@ -139,6 +144,22 @@ def _states(server: SqlServer) -> dict[str, tuple[str, str | None]]:
         each["id"]: (each["state"], next(iter(each["ksqlHostQueryStatus"]), None))
         for each in shown["queryDescriptions"]
     }
+
+
+def test_a_server_whose_brokers_are_dead_ends_within_seconds(
+    broker_factory: Callable[..., BrokerProcess], topic: str, tmp_path: Path
+) -> None:
+    """It took a minute or two: half a minute to leave its group, and the rest for the last states of its queries."""
+    broker = broker_factory(tmp_path / "broker", **quick())
+    with SqlServer(broker.bootstrap, tmp_path / "state", topic) as server:
+        server.run(_SOURCE.format(topic))
+        server.run(_TOTALS.format(topic))
+        _insert(server, 0, 5)
+        _until_counted(server, 5)
+        broker.kill()
+        began = time.monotonic()
+        assert server.stop() == 0
+        assert time.monotonic() - began < 10 * LAST_WORDS_S
 
 
 def _reporting(broker_address: str, service: str) -> set[str]:

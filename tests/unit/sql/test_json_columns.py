@@ -103,12 +103,26 @@ def test_who_knew_the_word_between_could_join_records() -> None:
     assert word not in str(told.value)
 
 
-def test_names_of_fields_that_no_column_has_are_kept_to_a_bound() -> None:
+@pytest.mark.parametrize("at_once", [5, 10], ids=["by the run", "one by one"])
+@pytest.mark.parametrize("size", [1, 20_000])
+def test_names_of_fields_that_no_column_has_are_kept_to_a_bound(at_once: int, size: int) -> None:
     serde: Any = JsonFormat().serde(_FIELDS, FormatOptions())
-    for number in range(300):
-        cells = [b'{"x%d": 1, "i": 5}' % (10 * number + each) for each in range(10)]
-        assert [row[0] for row in serde.deserialize_all(cells)] == [5] * 10
-    assert len(serde._together._taken) <= json_columns._IGNORED_MAX
+    for number in range(3 * json_columns._KEPT_MAX // (at_once * 20_000)):
+        names = [b"%d" % each + b"x" * size for each in range(at_once * number, at_once * (number + 1))]
+        cells = [b'{"%b": 1, "i": 5}' % each for each in names]
+        assert [row[0] for row in serde.deserialize_all(cells)] == [5] * at_once
+    kept = [*serde._together._taken, *(name for each in serde._together._shapes for name in each)]
+    assert sum(map(len, kept)) <= json_columns._KEPT_MAX + 100
+    assert size > 1 or len(kept) > 100
+
+
+def test_what_is_kept_of_names_has_a_bound_however_many_they_are() -> None:
+    """A record of one topic may have thousands of names, and the next others."""
+    serde: Any = JsonFormat().serde(_FIELDS, FormatOptions())
+    for number in range(10):
+        fields = ", ".join(f'"{number}.{each}": 1' for each in range(4_000))
+        assert serde.deserialize_all([f'{{"i": 7, {fields}}}'.encode()] * 2) == [[7, *[None] * 6]] * 2
+    assert sum(map(len, serde._together._shapes)) <= json_columns._KEPT_MAX // json_columns._PER_NAME
 
 
 def test_a_serde_that_has_read_a_run_still_travels() -> None:

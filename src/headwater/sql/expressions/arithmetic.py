@@ -40,6 +40,9 @@ _DECIMAL: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "%": values.decimal_remainder,
 }
 
+_LEFT: Final = operator.itemgetter(0)
+_RIGHT: Final = operator.itemgetter(1)
+
 
 def arithmetic(symbol: str, left: Compiled, right: Compiled, position: Position) -> Compiled:
     """The operation, compiled."""
@@ -92,6 +95,26 @@ def joined(given: Type, operands: Sequence[Compiled]) -> Compiled:
     return Compiled(given, lambda row: together(*[evaluate(row) for evaluate in evaluates]), code)
 
 
+def added(operands: Sequence[Compiled], positions: Sequence[Position]) -> Compiled:
+    """All of them with `+` between each two, from left to right: the type hangs on that order. However many they are,
+    nothing calls itself for each of them.
+    """
+    found, steps = operands[0].type, []
+    for each, position in zip(operands[1:], positions, strict=True):
+        step = arithmetic("+", Compiled(found, _LEFT), Compiled(each.type, _RIGHT), position)
+        found = step.type
+        steps.append(step.evaluate)
+
+    def together(first: Any, *others: Any) -> Any:
+        for add, other in zip(steps, others, strict=True):
+            first = add([first, other])
+        return first
+
+    evaluates = [each.evaluate for each in operands]
+    code = generated.computed(together, [each.written for each in operands])
+    return Compiled(found, lambda row: together(*[evaluate(row) for evaluate in evaluates]), code)
+
+
 def decimal_result(symbol: str, one: DecimalType, other: DecimalType) -> DecimalType:
     """The DECIMAL that an operation on two gives."""
     if symbol in "+-":
@@ -104,6 +127,21 @@ def decimal_result(symbol: str, one: DecimalType, other: DecimalType) -> Decimal
         return types.decimal(one.precision - one.scale + other.scale + scale, scale)
     scale = max(one.scale, other.scale)
     return types.decimal(max(min(one.precision - one.scale, other.precision - other.scale) + scale, 1), scale)
+
+
+def negative(operand: Compiled, position: Position) -> Compiled:
+    """With the other sign, in the same type; of the lowest whole number that is itself."""
+    if isinstance(operand.type, DecimalType):
+        minus = _of_one(values.EXACT.minus)
+        evaluate = operand.evaluate
+        return Compiled(operand.type, lambda row: minus(evaluate(row)), generated.computed(minus, [operand.written]))
+    if operand.type is not None and operand.type.base is Base.DOUBLE:  # 0 - 0.0 were 0.0
+        return arithmetic("*", Compiled(types.DOUBLE, lambda _: -1.0, generated.literal(-1.0)), operand, position)
+    return arithmetic("-", Compiled(operand.type, lambda _: 0, generated.literal(0)), operand, position)
+
+
+def _of_one(compute: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else compute(value)
 
 
 def _decimals(symbol: str, left: Compiled, right: Compiled) -> Compiled:

@@ -15,7 +15,7 @@ from typing import Any, Final, NoReturn
 
 from headwater.sql import budget
 from headwater.sql.expressions import closures, comparing, generated
-from headwater.sql.expressions.arithmetic import arithmetic, joined
+from headwater.sql.expressions.arithmetic import added, arithmetic, joined, negative
 from headwater.sql.expressions.casting import converter
 from headwater.sql.expressions.column_scope import Scope
 from headwater.sql.expressions.compiled import Compiled, Evaluate, converted, converted_code, widened
@@ -25,7 +25,6 @@ from headwater.sql.functions import library, registry, scope  # noqa: F401  impo
 from headwater.sql.functions.signatures import Bindings, Pattern, common
 from headwater.sql.language import tree, types
 from headwater.sql.language.errors import Position, SqlError
-from headwater.sql.language.tree_depth import LEVELS_MAX, too_long
 from headwater.sql.language.types import ArrayType, Base, MapType, StructType, Type
 
 _NULL: Final = generated.literal(None)
@@ -52,7 +51,10 @@ class Compiler:
         compile_node = _NODES.get(type(expression))
         if compile_node is None:
             raise SqlError("This cannot stand here.", position=expression.position)
-        return compile_node(self, expression)
+        try:
+            return compile_node(self, expression)
+        except types.NoSuchType as error:  # of what it gives: a DECIMAL that is too wide
+            raise SqlError(str(error), position=expression.position) from None
 
     def compile_as(self, expression: tree.Expression, wanted: Type, what: str) -> Evaluate:
         """Compiled, and widened to `wanted`; a type that does not fit is told with `what` it is."""
@@ -125,7 +127,7 @@ class Compiler:
             raise SqlError(f"The sign of {operand.type} cannot be changed.", position=node.position)
         if node.operator == "+":
             return operand
-        return arithmetic("-", Compiled(operand.type, lambda _: 0, generated.literal(0)), operand, node.position)
+        return negative(operand, node.position)
 
     def _binary(self, node: tree.Binary) -> Compiled:
         left, right = self.compile(node.left), self.compile(node.right)
@@ -154,11 +156,7 @@ class Compiler:
         found = first.type or rest[0].type  # two NULLs are refused, as where there are no more
         if found in (types.STRING, types.BYTES) and all(each.type in (None, found) for each in given):
             return joined(found, given)
-        for place, (each, position) in enumerate(zip(rest, node.positions, strict=True)):
-            if place == LEVELS_MAX:
-                raise too_long(position)
-            first = arithmetic("+", first, each, position)
-        return first
+        return added(given, node.positions)
 
     def _must_be_boolean(self, given: Compiled, word: str, position: Position) -> None:
         if given.type not in (None, types.BOOLEAN):

@@ -21,7 +21,8 @@ Convert = Callable[[Any], Any]
 _BETWEEN: Final = secrets.token_hex(8)
 _NOTHING: Final = type(None)
 _WHOLE: Final = {Base.INTEGER: 1 << 31, Base.BIGINT: 1 << 63}
-_IGNORED_MAX: Final = 1_000  # names of fields that no column has, which are kept
+_KEPT_MAX: Final = 1_000_000  # characters of names, and of sets of names, of fields that were met: records may have any
+_PER_NAME: Final = 50  # characters that a name costs beside its own
 _SHAPES_MAX: Final = 8  # of the records of a run: what names they have, in which order
 _CONTAINERS: Final = (Base.ARRAY, Base.MAP, Base.STRUCT)
 
@@ -59,6 +60,7 @@ class Columns:
         self._by_upper_case = {name.upper(): name for name in names}
         self._taken = set(names)  # by their exact names; with names that no column has, whatever their case
         self._shapes: dict[tuple[str, ...], dict[str, str]] = {}
+        self._kept = 0  # characters of what was met
         self._item = item
         self._digits = digits
         self._texts = list(texts)
@@ -115,9 +117,17 @@ class Columns:
                     raise NotTogether(f"a record has {column} twice")
                 if column is not None:
                     known[column] = name
-            if len(self._shapes) < _IGNORED_MAX:
+            if self._may_keep(*names):
                 self._shapes[names] = known
         return known
+
+    def _may_keep(self, *names: str) -> bool:
+        """Whether there is room for them, which is taken then."""
+        size = _PER_NAME * len(names) + sum(map(len, names))
+        if self._kept + size > _KEPT_MAX:
+            return False
+        self._kept += size
+        return True
 
     def _written_names(self, shapes: list[dict[str, str]]) -> list[str | None] | None:
         """How each column is written in all records, None where no record has it; None where they differ in that."""
@@ -142,7 +152,7 @@ class Columns:
                 if column in found:
                     raise NotTogether(f"a record has {column} twice")
                 found[column] = each
-            elif len(self._taken) < _IGNORED_MAX:
+            elif name not in self._taken and self._may_keep(name):
                 self._taken.add(name)
         return found
 

@@ -264,7 +264,7 @@ class Reader:
         self.expect_symbol(")")
         try:
             return types.decimal(precision, scale)
-        except ValueError as error:
+        except types.NoSuchType as error:
             raise SqlSyntaxError(str(error), position=position) from None
 
     def _map(self) -> Type:

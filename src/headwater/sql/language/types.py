@@ -112,16 +112,20 @@ MAX_PRECISION: Final = 1_000  # BigDecimal's is larger; nobody needs it, and it 
 _WIDTH: Final = {Base.INTEGER: 0, Base.BIGINT: 1, Base.DECIMAL: 2, Base.DOUBLE: 3}
 
 
+class NoSuchType(ValueError):
+    """A DECIMAL that there is not."""
+
+
 def decimal(precision: int, scale: int) -> DecimalType:
-    """DECIMAL(precision, scale); raises ValueError where ksqlDB refuses the pair."""
+    """DECIMAL(precision, scale); raises NoSuchType where ksqlDB refuses the pair."""
     if precision < 1:
-        raise ValueError(f"DECIMAL precision must be >= 1: DECIMAL({precision},{scale})")
+        raise NoSuchType(f"DECIMAL precision must be >= 1: DECIMAL({precision},{scale})")
     if scale < 0:
-        raise ValueError(f"DECIMAL scale must be >= 0: DECIMAL({precision},{scale})")
+        raise NoSuchType(f"DECIMAL scale must be >= 0: DECIMAL({precision},{scale})")
     if precision < scale:
-        raise ValueError(f"DECIMAL precision must be >= scale: DECIMAL({precision},{scale})")
+        raise NoSuchType(f"DECIMAL precision must be >= scale: DECIMAL({precision},{scale})")
     if precision > MAX_PRECISION:
-        raise ValueError(f"DECIMAL precision must be at most {MAX_PRECISION}: DECIMAL({precision},{scale})")
+        raise NoSuchType(f"DECIMAL precision must be at most {MAX_PRECISION}: DECIMAL({precision},{scale})")
     return DecimalType(Base.DECIMAL, precision, scale)
 
 

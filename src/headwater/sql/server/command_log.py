@@ -16,6 +16,7 @@ from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicPartition
 from headwater.client import AsyncAdmin, AsyncConsumer, AsyncProducer
 from headwater.client.types import NewTopic
+from headwater.sql.server.closing import LAST_WORDS_S
 
 _FOREVER: Final = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 VERSION: Final = 2
@@ -82,7 +83,7 @@ class CommandLog:
         if self._consumer is not None:
             await self._consumer.close()
         if self._producer is not None:
-            await self._producer.close()
+            await self._producer.close(LAST_WORDS_S)
 
     async def append(self, command: Command) -> int:
         """The place of the statement. When this returns it is accepted."""

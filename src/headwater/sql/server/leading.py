@@ -19,6 +19,7 @@ from typing import Final
 from headwater.base.errors import KafkaError
 from headwater.base.ids import TopicPartition
 from headwater.client import AsyncAdmin, AsyncConsumer, Departure, RebalanceListener
+from headwater.sql.server.closing import LAST_WORDS_S
 from headwater.sql.server.peers import Member, ProbeResult, ServerName, Watch, members_of, probe, probe_own, send_away
 
 logger = logging.getLogger("headwater.sql")
@@ -71,7 +72,7 @@ class Leading(RebalanceListener):
             while True:
                 await consumer.poll(1.0)
         finally:
-            await consumer.close(departure=Departure.LEAVE)
+            await consumer.close(LAST_WORDS_S, departure=Departure.LEAVE)
 
     async def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
         if partitions:

@@ -24,6 +24,7 @@ from headwater.sql.plan.catalog import SourceInfo
 from headwater.sql.plan.insertion import Insertion
 from headwater.sql.plan.session import PersistentQuery
 from headwater.sql.server import answers, push, rights
+from headwater.sql.server.closing import LAST_WORDS_S
 from headwater.sql.server.command_log import Command, CommandLog, create_topic
 from headwater.sql.server.config import SqlServerConfig, bare
 from headwater.sql.server.engine import LOGGED, Engine
@@ -129,18 +130,17 @@ class SqlNode:
     async def close(self) -> None:
         self.row_queries.close_pushes()
         await self._leading.stop()
-        await self._reporter.stop()
-        await self._reports.close()
+        await asyncio.gather(self._reporter.stop(), self._reports.close())
         if self._following is not None:
             self._following.cancel()
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await self._following
         await self.runner.close()
         await self.row_queries.close()
-        await self._processing_log.close()
-        await self._log.close()
+        last = [self._processing_log.close(), self._log.close()]
         if self._producer is not None:
-            await self._producer.close()
+            last.append(self._producer.close(LAST_WORDS_S))
+        await asyncio.gather(*last)
         if self._admin is not None:
             await self._admin.close()
         if self._schemas is not None:

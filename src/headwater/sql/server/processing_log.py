@@ -22,6 +22,7 @@ from typing import Any, Final, Protocol
 
 from headwater.client import AsyncAdmin, AsyncProducer
 from headwater.sql.plan.processing_errors import ProcessingError
+from headwater.sql.server.closing import LAST_WORDS_S
 from headwater.sql.server.command_log import create_topic
 from headwater.sql.server.config import SqlServerConfig
 
@@ -126,7 +127,7 @@ class TopicWriter:
 
     async def close(self) -> None:
         if self._producer is not None:
-            await self._producer.close()
+            await self._producer.close(LAST_WORDS_S)
 
 
 class ProcessingLog:

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from headwater.base.errors import KafkaError, UserError
 from headwater.base.ids import TopicPartition
 from headwater.client import AsyncAdmin, AsyncConsumer, AsyncProducer
+from headwater.sql.server.closing import LAST_WORDS_S
 from headwater.sql.server.command_log import create_topic
 from headwater.sql.server.query_host import StoreProgress
 
@@ -216,8 +217,8 @@ class Reporter:
     async def _open_producer(self, stack: contextlib.AsyncExitStack) -> AsyncProducer:
         if self._producer is None:
             await self._make_topic()
-            producer = AsyncProducer({**self._config.client, "acks": "all", "linger.ms": 0})
-            self._producer = await stack.enter_async_context(producer)
+            self._producer = AsyncProducer({**self._config.client, "acks": "all", "linger.ms": 0})
+            stack.push_async_callback(self._producer.close, LAST_WORDS_S)
         return self._producer
 
     def _is_moving(self) -> bool:

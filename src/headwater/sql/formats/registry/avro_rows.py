@@ -115,7 +115,7 @@ def record_fields(record: Record, upper: bool) -> list[Field]:
     for each in record.fields:
         try:
             found.append(Field(name_of(each.name, upper), _column_type(each.type, upper)))
-        except Unsupported:
+        except (Unsupported, types.NoSuchType):
             continue  # as ksqlDB: a field of a type that SQL does not have is no column
     if not found:
         raise SqlError("Schema does not include any columns with types that ksqlDB supports.")

@@ -143,7 +143,7 @@ class _Columns:
         for name, each in properties:
             try:
                 found.append((name_of(name, self._upper), self.column_type(each, depth + 1)))
-            except Unsupported:
+            except (Unsupported, types.NoSuchType):
                 continue
         if not found:
             raise Unsupported("an object without properties")

@@ -125,7 +125,7 @@ def _fields(message: Message, upper: bool) -> list[Field]:
     for each in message.fields:
         try:
             column = Field(name_of(each.name, upper), _column_type(each, upper))
-        except Unsupported:
+        except (Unsupported, types.NoSuchType):
             continue
         if not _is_real_oneof(each):
             found.append(column)

@@ -77,7 +77,7 @@ class RegistryFormat:
             return self.codec.columns(
                 schema, single=single, upper=options.schema_id is None, full_name=options.full_name
             )
-        except Unsupported as error:
+        except (Unsupported, types.NoSuchType) as error:
             raise SqlError(f"Unsupported type at root of schema: {error}") from None
         except RecursionError:
             raise SqlError("The schema contains itself: SQL has no such type.") from None
@@ -154,7 +154,7 @@ class RegistrySerde:
         single = None if self._wrapped else self._fields[0].name
         try:
             found = self._format.codec.columns(schema, single=single, upper=False, full_name=full_name)
-        except (SqlError, Unsupported, RecursionError):
+        except (SqlError, Unsupported, types.NoSuchType, RecursionError):
             return False
         return [_folded(each) for each in found] == [_folded(each) for each in self._fields]
 
