@@ -1,4 +1,5 @@
-"""The body of a call that sets offsets, as KIP-875 has it: partitions and offsets, checked before anybody is asked. Pure.
+"""The body of a call that sets offsets, as KIP-875 has it: partitions and offsets, checked before anybody is asked.
+Pure.
 
 What is refused, and in which words, is what Kafka Connect's worker answers; numbers are its: whole, of 32 and 64 bits,
 as JSON numbers or texts.
