@@ -221,7 +221,7 @@ def test_commands(world: World, tmp_path: Path, capfd: pytest.CaptureFixture[str
     door = world.canaries.plant("a door's address with a login")
     monkeypatch.setattr("sys.stdin", io.StringIO(world.canaries.planted["password of admin"] + "\n"))
     create = ["profile", "create", "one", "--bootstrap-server", world.bootstrap]
-    assert run([*create, "--username", "admin", "--password-stdin", "--ca-file", world.authority]) == 0
+    assert run([*create, "--username", "admin", "--password-stdin", "--ca-file", world.authority, "--use"]) == 0
     assert run([*create, "--force", "--sql-url", f"http://alice:{door}@localhost:8088"]) == 1
     profiles = tmp_path / "headwater" / "profiles.toml"
     whole = profiles.read_text()

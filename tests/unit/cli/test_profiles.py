@@ -36,6 +36,10 @@ def make(monkeypatch: pytest.MonkeyPatch, name: str, *more: str) -> int:
     return run(["profile", "create", name, "--bootstrap-server", f"{name}:9093", *login, *more])
 
 
+def make_current(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    assert make(monkeypatch, name, "--use") == 0
+
+
 def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
     capsys.readouterr()
     assert run([*arguments, "-o", "json"]) == 0
@@ -47,7 +51,7 @@ def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
 def test_a_profile_from_its_making_to_its_end(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert make(monkeypatch, "prod") == 0
+    make_current(monkeypatch, "prod")
     assert make(monkeypatch, "test") == 0
     assert make(monkeypatch, "test") == 1, "it is there already"
     assert make(monkeypatch, "test", "--force") == 0
@@ -80,8 +84,25 @@ def test_a_profile_from_its_making_to_its_end(
 
 
 @pytest.mark.usefixtures("home")
+def test_commands_are_who_they_were_until_a_profile_is_used(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever has `headwater up --secure` running is its administrator, and would have been alice from then on."""
+    assert make(monkeypatch, "alice") == 0
+    assert "headwater profile use alice" in capsys.readouterr().out
+    assert resolve(ConnectOptions()).source == "the default"
+    assert run(["profile", "show"]) == 1
+    assert "headwater profile use NAME" in capsys.readouterr().err
+    assert make(monkeypatch, "alice", "--force", "--use") == 0
+    assert "made the profile alice, the current one" in capsys.readouterr().out
+    assert resolve(ConnectOptions()).bootstrap == "alice:9093"
+    assert make(monkeypatch, "alice", "--force") == 0
+    assert read_profiles().current == "alice", "made anew, it stays the current one"
+
+
+@pytest.mark.usefixtures("home")
 def test_another_cluster_is_not_told_the_login_of_the_current_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    make(monkeypatch, "prod")
+    make_current(monkeypatch, "prod")
     assert resolve(ConnectOptions(bootstrap_server="elsewhere:9092")).security == {}
     both = resolve(ConnectOptions(bootstrap_server="elsewhere:9092", profile="prod"))
     assert (both.bootstrap, both.security["sasl.mechanism"]) == ("elsewhere:9092", "SCRAM-SHA-512")
@@ -108,7 +129,7 @@ def test_what_cannot_be_kept(
 
 @pytest.mark.usefixtures("home")
 def test_where_a_door_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    make(monkeypatch, "prod")
+    make_current(monkeypatch, "prod")
 
     def url(given: str | None, **options: str) -> str:
         return find_door(given, "V", REGISTRY, "http://default", ConnectOptions(**options)).url
@@ -123,7 +144,7 @@ def test_where_a_door_is(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("home")
 def test_a_door_that_is_not_the_profiles_is_not_told_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
-    make(monkeypatch, "prod")
+    make_current(monkeypatch, "prod")
 
     def is_told(given: str | None, variable: str = "W", *, kind: Any = REGISTRY, **options: str) -> bool:
         found = find_door(given, variable, kind, "http://localhost:8081", ConnectOptions(**options))
@@ -142,7 +163,7 @@ def test_a_door_that_is_not_the_profiles_is_not_told_its_password(monkeypatch: p
 
 
 def test_the_doors_of_headwater_up_are_told_its_own_login(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    make(monkeypatch, "prod")
+    make_current(monkeypatch, "prod")
     (home / "up.properties").write_text("security.protocol=SASL_SSL\nsasl.password=local\n")
     process = identify(os.getpid())
     assert process is not None
@@ -184,7 +205,7 @@ def test_the_registry_beside_the_brokers(home: Path, monkeypatch: pytest.MonkeyP
     assert url() == own
     assert url(bootstrap_server="other:1,localhost:7092") == own
     assert url(bootstrap_server="other:7092") is None, "ids of another cluster's registry mean other schemas"
-    make(monkeypatch, "prod")
+    make_current(monkeypatch, "prod")
     assert url() == of_profile
     assert url(bootstrap_server="localhost:7092") == own
     assert url(bootstrap_server="other:7092") is None

@@ -68,7 +68,7 @@ def ring(home: Path) -> Iterator[InMemory]:
 def test_a_login_is_in_the_keyring_and_in_no_file(
     ring: InMemory, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert make(monkeypatch, "prod", "--keyring") == 0
+    assert make(monkeypatch, "prod", "--keyring", "--use") == 0
     assert CANARY in ring.entries["headwater", ring.entry]
     directory = default_profiles_file().parent
     assert not any(CANARY in path.read_text() for path in directory.rglob("*") if path.is_file())
@@ -85,7 +85,7 @@ def test_a_login_is_in_the_keyring_and_in_no_file(
 def test_a_list_does_not_ask_the_keyring(
     ring: InMemory, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    make(monkeypatch, "prod", "--keyring")
+    make(monkeypatch, "prod", "--keyring", "--use")
     make(monkeypatch, "test")
     ring.asked = 0
     listed = shown(capsys, "profile", "list")
@@ -97,7 +97,7 @@ def test_a_list_does_not_ask_the_keyring(
 
 
 def test_a_login_that_moves_stays_nowhere_else(ring: InMemory, monkeypatch: pytest.MonkeyPatch) -> None:
-    make(monkeypatch, "prod")
+    make(monkeypatch, "prod", "--use")
     assert secrets_file("prod").exists()
     make(monkeypatch, "prod", "--force", "--keyring")
     assert not secrets_file("prod").exists()
@@ -112,7 +112,7 @@ def test_a_login_that_moves_stays_nowhere_else(ring: InMemory, monkeypatch: pyte
 def test_an_entry_that_was_taken_out_and_a_locked_keyring_are_told(
     ring: InMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make(monkeypatch, "prod", "--keyring")
+    make(monkeypatch, "prod", "--keyring", "--use")
     ring.is_locked = True
     with pytest.raises(UserError, match="keyring does not answer"):
         resolve(ConnectOptions())
@@ -126,7 +126,7 @@ def test_an_entry_that_was_taken_out_and_a_locked_keyring_are_told(
 def test_what_is_in_the_keyring_and_no_properties_is_not_quoted(
     ring: InMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make(monkeypatch, "prod", "--keyring")
+    make(monkeypatch, "prod", "--keyring", "--use")
     ring.entries["headwater", ring.entry] = f"sasl.password=\\u{CANARY}"
     with pytest.raises(UserError) as told:
         resolve(ConnectOptions())
@@ -137,13 +137,13 @@ def test_without_a_keyring_nothing_is_made(
     ring: InMemory, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     keyring.set_keyring(NoKeyring())  # type: ignore[no-untyped-call]
-    assert make(monkeypatch, "prod", "--keyring") == 1
+    assert make(monkeypatch, "prod", "--keyring", "--use") == 1
     said = capsys.readouterr().err
     assert "keyring does not answer" in said
     assert "without --keyring" in said
     assert CANARY not in said
     monkeypatch.setitem(sys.modules, "keyring", None)
-    assert make(monkeypatch, "prod", "--keyring") == 1
+    assert make(monkeypatch, "prod", "--keyring", "--use") == 1
     assert "pip install 'headwater[keyring]'" in capsys.readouterr().err
     assert read_profiles().named == {}
     assert ring.entries == {}
@@ -166,9 +166,9 @@ def test_a_profile_has_its_login_in_one_place(home: Path) -> None:
 def test_profiles_of_one_name_in_two_homes_have_logins_of_their_own(
     ring: InMemory, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make(monkeypatch, "prod", "--keyring")
+    make(monkeypatch, "prod", "--keyring", "--use")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "other"))
-    make(monkeypatch, "prod", "--keyring")
+    make(monkeypatch, "prod", "--keyring", "--use")
     assert len(ring.entries) == 2
     assert run(["profile", "delete", "prod"]) == 0
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "config"))
@@ -178,7 +178,7 @@ def test_profiles_of_one_name_in_two_homes_have_logins_of_their_own(
 def test_an_entry_that_two_profiles_name_stays_until_the_last_of_them_goes(
     ring: InMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make(monkeypatch, "prod", "--keyring")
+    make(monkeypatch, "prod", "--keyring", "--use")
     known = read_profiles()
     write_profiles(known._replace(named={**known.named, "same": known.named["prod"]}))
     assert run(["profile", "delete", "prod"]) == 0

@@ -53,6 +53,7 @@ def profile() -> None:
 @click.option("--connect-url", metavar="URL")
 @click.option("--sql-url", metavar="URL")
 @click.option("--force", is_flag=True, help="Also where there is one of that name.")
+@click.option("--use", "is_used", is_flag=True, help="Make it the current one, as `headwater profile use` does.")
 @output_option
 def create(
     name: str,
@@ -65,10 +66,11 @@ def create(
     command_config: Path | None,
     keyring: bool,
     force: bool,
+    is_used: bool,
     output: str,
     **doors: str | None,
 ) -> None:
-    """Make a profile. The first one becomes the current one."""
+    """Make a profile. Commands go on with what they use until `headwater profile use`, or with --use."""
     profiles.check_name(name)
     if command_config is not None and (username is not None or ca_file is not None):
         raise click.UsageError("--command-config holds the login and what is trusted: name one or the other")
@@ -91,12 +93,15 @@ def create(
     elif text:
         profiles.write_private(path, text)
         made["command_config"] = str(path)
-    current = known.current if known.current in known.named else name
+    current = name if is_used else known.current
     named = {**known.named, name: made}
     profiles.write_profiles(profiles.Profiles(current, named))
     _forget_login(known.named.get(name, {}), named, path)
-    said = f"made the profile {name}" + (", the current one" if current == name else "")
-    emit(output, {"name": name, "current": current == name}, said + "\n")
+    is_current = current == name
+    said = (
+        "the current one" if is_current else f"for --profile {name}, or all commands by `headwater profile use {name}`"
+    )
+    emit(output, {"name": name, "current": is_current}, f"made the profile {name}, {said}\n")
 
 
 def _forget_login(former: Mapping[str, str], left: Mapping[str, Mapping[str, str]], path: Path) -> None:
@@ -180,7 +185,12 @@ def show(name: str | None, output: str) -> None:
     known = profiles.read_profiles()
     wanted = name or known.current
     if wanted is None:
-        raise UserError("There is no current profile", "", "headwater profile create NAME --bootstrap-server HOST:PORT")
+        hint = (
+            "headwater profile use NAME"
+            if known.named
+            else "headwater profile create NAME --bootstrap-server HOST:PORT"
+        )
+        raise UserError("There is no current profile", f"there are: {', '.join(sorted(known.named)) or 'none'}", hint)
     value = {"name": wanted, "current": wanted == known.current, **_document(_of(known, wanted))}
     pairs = [
         (key.replace("_", " "), str(each)) for key, each in value.items() if key != "settings" and each is not None
