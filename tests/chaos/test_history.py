@@ -5,6 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from chaos.support.history import Batch, History, Kind
+from chaos.support.processes import WAIT_S
+from chaos.support.workload import Writer
+from compat.support.members import until
 
 A, B, C = b"a", b"b", b"c"
 
@@ -224,3 +227,14 @@ def test_a_fault_is_found(make: Callable[[], History], kinds: list[Kind]) -> Non
     assert [one.kind for one in told.violations] == kinds
     with pytest.raises(AssertionError, match=kinds[0].name):
         told.check()
+
+
+def test_a_writer_of_a_test_that_has_failed_waits_for_no_answer() -> None:
+    """Each waited for three minutes for brokers that were gone, and so the time limit told, and not what had failed."""
+    writer = Writer("writer", "127.0.0.1:1", "topic", 1, History())
+    writer.start()
+    until(lambda: writer.sent, "it has sent something")
+    writer.tell(is_lost=True)
+    writer.join(WAIT_S / 2)
+    assert not writer.is_alive()
+    assert writer.acknowledged == 0

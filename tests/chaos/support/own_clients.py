@@ -49,7 +49,7 @@ class OwnWriter(Writer):
         time.sleep(PACE_S)
 
     def end(self) -> None:
-        self._own.close(WAIT_S if self._problem is None else 0)
+        self._own.close(WAIT_S if self._problem is None and not self._is_lost else 0)
 
     def stop(self) -> None:
         Client.stop(self)

@@ -36,6 +36,7 @@ class Client(threading.Thread):
         super().__init__(name=name, daemon=True)
         self._must_stop = threading.Event()
         self._problem: BaseException | None = None
+        self._is_lost = False
 
     def step(self) -> None:
         raise NotImplementedError
@@ -57,8 +58,15 @@ class Client(threading.Thread):
         if self._problem is not None:
             raise self._problem
 
-    def give_up(self) -> None:
+    def tell(self, *, is_lost: bool) -> None:
+        """To stop. `is_lost`: the test has failed, and nothing is worth waiting for, or its message would come after
+        its time limit.
+        """
+        self._is_lost = self._is_lost or is_lost
         self._must_stop.set()
+
+    def give_up(self) -> None:
+        self.tell(is_lost=False)
         self.join()
 
 
@@ -112,7 +120,9 @@ class Writer(Client):
 
     def end(self) -> None:
         if self._problem is None:
-            self._producer.flush(WAIT_S)
+            deadline = time.monotonic() + WAIT_S
+            while len(self._producer) and not self._is_lost and time.monotonic() < deadline:
+                self._producer.flush(1)
 
     def stop(self) -> None:
         super().stop()
@@ -250,6 +260,8 @@ class Workload:
     def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
+        for client in self._clients():
+            client.tell(is_lost=kind is not None)
         for client in self._clients():
             client.give_up()
 

@@ -84,5 +84,9 @@ def _start(directory: Path, authority: Authority, plain: int, secure: int) -> Se
     }
     options = [f"-Djava.security.auth.login.config={server_jaas(directory)}"]
     process = start(directory / "zookeeper", plain, settings=settings, java_options=options, is_awaited=False)
-    process.wait_until_serving(START_S)
+    try:
+        process.wait_until_serving(START_S)
+    except BaseException:
+        process.kill()
+        raise
     return SecuredZooKeeper(process, secure, authority, directory)
