@@ -5,13 +5,16 @@ from headwater.client.addresses import Address
 
 
 class ConnectionFailed(KafkaError):
-    """The connection could not be made, or broke. `refused`: a machine is there, but nothing listens on the port."""
+    """The connection could not be made, or broke. `refused`: a machine is there, but nothing listens on the port.
+    `mute`: it ended before it said anything, as listeners do that want TLS or a login of who shows neither.
+    """
 
-    def __init__(self, address: Address, reason: str, *, refused: bool = False) -> None:
+    def __init__(self, address: Address, reason: str, *, refused: bool = False, mute: bool = False) -> None:
         super().__init__(ErrorCode.NETWORK_EXCEPTION, f"{address}: {reason}")
         self.address = address
         self.reason = reason
         self.refused = refused
+        self.mute = mute
 
 
 class NotTrusted(KafkaError):

@@ -3,7 +3,7 @@
 from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.cli.explain import explain
 from headwater.client.addresses import Address
-from headwater.client.errors import BootstrapFailed, ConnectionFailed, UnknownTopic
+from headwater.client.errors import BootstrapFailed, ConnectionFailed, NotTrusted, UnknownTopic
 
 REFUSED = "connection refused: nothing listens there"
 
@@ -36,6 +36,27 @@ def test_a_brokers_refusal_carries_its_words_and_its_code() -> None:
     text = explain(KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 'a' already exists."))
     assert text.startswith("error: Topic 'a' already exists: the broker says TOPIC_ALREADY_EXISTS\n")
     assert explain(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)) == "error: UNKNOWN_SERVER_ERROR"
+
+
+def test_a_listener_that_wants_more_than_it_was_shown_is_guessed() -> None:
+    text = explain(BootstrapFailed([ConnectionFailed(Address("a", 1), "the connection broke", mute=True)]))
+    assert text.startswith("error: Cannot reach a broker at a:1: the connection broke\n")
+    assert "--profile" in text
+    assert "--command-config" in text
+
+
+def test_what_a_certificate_lacks_is_not_said_by_the_broker() -> None:
+    unknown = explain(NotTrusted(Address("a", 1), "not trusted (is its authority in ssl.truststore.location?)"))
+    assert "the broker says" not in unknown
+    assert "--ca-file" in unknown
+    assert explain(NotTrusted(Address("a", 1), "not valid for 'a'")) == "error: a:1: not valid for 'a'"
+
+
+def test_a_refused_login_and_a_denial_tell_what_helps() -> None:
+    login = KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, "a:1: Authentication failed")
+    assert "Check the user, password and mechanism" in explain(login)
+    for name in ("TOPIC", "GROUP", "CLUSTER", "TRANSACTIONAL_ID"):
+        assert "kafka-acls --add" in explain(KafkaError(ErrorCode[f"{name}_AUTHORIZATION_FAILED"], "no"))
 
 
 def test_a_user_error_is_what_why_and_hint() -> None:

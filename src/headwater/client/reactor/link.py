@@ -63,6 +63,7 @@ class Link:
         self._under_way: deque[_UnderWay] = deque()
         self._watch: Timer | None = None
         self._retirement: Timer | None = None
+        self._is_mute = True  # the broker has answered nothing but which versions it speaks, and no login
         self._is_retired = False  # its login ends soon: what is under way is answered, and nothing more is begun
 
     @classmethod
@@ -166,6 +167,8 @@ class Link:
                 )
             )
             return
+        if self._is_mute and exchange.key != API_VERSIONS_KEY:
+            self._is_mute = False
         self._under_way.popleft().future.resolve(exchange.response)
         if self._is_retired and not self._under_way:
             self.close()
@@ -247,8 +250,10 @@ class Link:
                 return ConnectionFailed(
                     self.address, f"the name {self.address.host!r} cannot be resolved ({_text(error)})"
                 )
+        is_mute = self._is_mute and self._connected.done
+        guess = "; is security.protocol that of the listener?" if is_mute else ""
         if isinstance(error, OSError):
-            return ConnectionFailed(self.address, f"the connection broke ({_text(error)})")
+            return ConnectionFailed(self.address, f"the connection broke ({_text(error)}){guess}", mute=is_mute)
         if isinstance(error, NotSecured):
             if error.is_final:
                 return NotTrusted(self.address, str(error))
@@ -257,7 +262,7 @@ class Link:
             return ConnectionFailed(self.address, f"what answers there does not speak the Kafka protocol ({error})")
         waits = self._under_way[0].exchange.api if self._under_way else None
         instead = f" instead of answering {waits}" if waits else ""
-        return ConnectionFailed(self.address, f"the broker closed the connection{instead}")
+        return ConnectionFailed(self.address, f"the broker closed the connection{instead}{guess}", mute=is_mute)
 
 
 def _text(error: OSError) -> str:

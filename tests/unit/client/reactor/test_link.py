@@ -92,6 +92,29 @@ def test_a_broker_that_closes_fails_what_is_under_way() -> None:
     assert link.call(ListGroupsRequest(), ListGroupsResponse).error is not None
 
 
+def test_a_broker_that_closes_before_it_said_anything_may_want_tls_or_a_login() -> None:
+    """All that was told was `Connection reset by peer`, of a listener with TLS to a client without."""
+    world, broker, link = linked()
+    broker.on(ListGroupsRequest, lambda _: CLOSE)
+    future = link.call(ListGroupsRequest(), ListGroupsResponse)
+    world.pass_time(1)
+    assert isinstance(future.error, ConnectionFailed)
+    assert future.error.mute
+    assert "is security.protocol that of the listener?" in future.error.reason
+
+
+def test_a_broker_that_has_answered_closes_for_other_reasons() -> None:
+    world, broker, link = linked()
+    answers = iter([ListGroupsResponse(), CLOSE])
+    broker.on(ListGroupsRequest, lambda _: next(answers))
+    first, future = (link.call(ListGroupsRequest(), ListGroupsResponse) for _ in range(2))
+    world.pass_time(1)
+    assert first.result().error_code == 0
+    assert isinstance(future.error, ConnectionFailed)
+    assert not future.error.mute
+    assert "security.protocol" not in future.error.reason
+
+
 def test_nothing_listens() -> None:
     world = FakeWorld()
     with pytest.raises(ConnectionFailed, match="nothing listens there") as caught:
