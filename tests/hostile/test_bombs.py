@@ -12,10 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import zstandard
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
 from compat.support.broker import BrokerProcess, HeadwaterBroker
 from compat.support.raw import Raw, batch, message, metadata, produce, produced
+from headwater.records.batch import HEADER_BYTES
 from hostile.support.bombs import BOMBS, zstd_bomb
 from hostile.support.process import WAIT_S, wait_for
 
@@ -69,6 +71,15 @@ def peak_bytes(pid: int | str) -> int:
     status = Path(f"/proc/{pid}/status").read_text()
     (line,) = [line for line in status.splitlines() if line.startswith("VmHWM:")]
     return int(line.split()[1]) * 1024
+
+
+def test_a_bomb_of_32_gib_is_a_megabyte() -> None:
+    """libzstd opens it; of the rest it is enough to count the runs."""
+    bomb = BOMBS["zstd of 32 GiB"]()
+    assert len(bomb) < 1.01 * MEGABYTE
+    assert bomb.count(bomb[-7:-3]) * (128 << 10) >= 32 << 30
+    opened = zstandard.ZstdDecompressor().stream_reader(bomb[HEADER_BYTES:])
+    assert len(opened.read(16 * MEGABYTE)) == 16 * MEGABYTE
 
 
 @every_bomb

@@ -19,6 +19,9 @@ from headwater.records.batch import CRC_AT, HEADER, HEADER_BYTES, LENGTH_PREFIX_
 
 GIGABYTE: Final = 1 << 30
 _PIECES: Final = 32  # streams in a row
+_ZSTD_FRAME: Final = b"\x28\xb5\x2f\xfd\x00\x38"  # of no declared size, with a window of 128 KiB
+_RAW, _RUN = 0, 1  # kinds of blocks
+_RUN_BYTES: Final = 128 << 10
 _XERIAL: Final = b"\x82SNAPPY\x00" + b"\x00\x00\x00\x01" * 2
 _XERIAL_BLOCK_BYTES: Final = 1 << 20
 
@@ -88,10 +91,26 @@ def zstd_bomb(size: int = GIGABYTE, timestamp: int | None = None) -> bytes:
     return _batch(4, _streams(lambda data: zstandard.ZstdCompressor(level=19).compress(data), size), timestamp)
 
 
+def zstd_bomb_of_runs() -> bytes:
+    """A megabyte of zstd that is 32 GiB: four bytes stand for each run of 128 KiB. The record in it claims a gigabyte of
+    them, since a length of records ends at two.
+    """
+    start = _record(GIGABYTE)
+    frame = _ZSTD_FRAME + _zstd_block(_RAW, len(start)) + start
+    runs = 32 * GIGABYTE // _RUN_BYTES
+    frame += (_zstd_block(_RUN, _RUN_BYTES) + b"\0") * runs + _zstd_block(_RAW, 0, is_last=True)
+    return _batch(4, frame)
+
+
+def _zstd_block(kind: int, size: int, *, is_last: bool = False) -> bytes:
+    return (is_last | kind << 1 | size << 3).to_bytes(3, "little")
+
+
 BOMBS: Final[dict[str, Callable[[], bytes]]] = {
     "gzip": cache(gzip_bomb),
     "snappy": cache(snappy_bomb),
     "raw snappy": cache(raw_snappy_bomb),
     "lz4": cache(lz4_bomb),
     "zstd": cache(zstd_bomb),
+    "zstd of 32 GiB": cache(zstd_bomb_of_runs),
 }
