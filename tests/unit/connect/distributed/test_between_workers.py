@@ -3,6 +3,7 @@ and their properties.
 """
 
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -85,6 +86,14 @@ def test_a_signature_is_what_javas_hmac_gives() -> None:
 def test_calls_are_handed_on_with_their_own_parameters() -> None:
     assert with_hop("/connectors/a%2Fb/pause", "true") == "/connectors/a%2Fb/pause?forward=true"
     assert with_hop("/c?includeTasks=true&forward=true", "false") == "/c?includeTasks=true&forward=false"
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["http://169.254.169.254/latest/meta-data?a=1", "//169.254.169.254/latest", "/connectors/@169.254.169.254/x"],
+)
+def test_a_call_is_handed_on_to_the_worker_whatever_address_its_target_names(target: str) -> None:
+    assert urlsplit("http://worker:8083" + with_hop(target, "true")).netloc == "worker:8083"
 
 
 def test_transactional_ids_are_apaches() -> None:

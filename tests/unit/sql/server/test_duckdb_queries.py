@@ -70,6 +70,8 @@ def test_columns_have_types_of_sql() -> None:
         "SELECT missing FROM orders;",
         "SELECT * FROM read_csv('/etc/passwd');",
         "SELECT * FROM '/etc/passwd';",
+        "SELECT * FROM read_json('http://169.254.169.254/latest/meta-data');",
+        "SELECT * FROM 'http://127.0.0.1:8081/subjects';",
         "SELECT * FROM relations;",
         "SELECT getenv('HOME');",
         "SELECT CAST('x' AS INT) FROM orders;",
