@@ -233,8 +233,9 @@ def test_a_pkcs12_store_gives_its_key_and_certificates(tmp_path: Path) -> None:
     assert "PRIVATE KEY" not in repr(pair)
     with pytest.raises(UserError, match="password is wrong"):
         read_key_pair(data, "other", None, "the store")
-    (tmp_path / "broker.p12").write_bytes(data)
-    server_context(TlsSettings(keystore_location=str(tmp_path / "broker.p12"), keystore_password="secret"))
+    for name in ("broker.p12", "broker.jks"):  # keytool has written PKCS#12 into files of any name since Java 9
+        (tmp_path / name).write_bytes(data)
+        server_context(TlsSettings(keystore_location=str(tmp_path / name), keystore_password="secret"))
 
 
 def test_inline_pem_is_used_and_a_changed_file_is_read_again(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from headwater.base.acls import CLUSTER_NAME, Operation, ResourceType
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.broker.registry import APIS
-from headwater.broker.rights.guards import GUARDS
+from headwater.broker.rights.guards import GUARDS, check_complete
 from headwater.records.builder import build_batch
 from headwater.records.reader import Record
 from headwater.wire.messages import (
@@ -595,6 +595,13 @@ def test_every_api_has_a_guard_and_a_case() -> None:
     served = {api.name for api in APIS.values()}
     assert served == set(GUARDS)
     assert served == {case.name for case in CASES}
+
+
+def test_a_broker_does_not_start_with_an_api_that_has_no_guard(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_complete()
+    monkeypatch.delitem(GUARDS, "list_config_resources")
+    with pytest.raises(LookupError, match="APIs without a guard: list_config_resources"):
+        check_complete()
 
 
 @pytest.mark.parametrize("case", CASES, ids=IDS)
