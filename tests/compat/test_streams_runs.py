@@ -11,7 +11,7 @@ import pytest
 
 from headwater.base.errors import UserError
 from headwater.client import Admin, Consumer, NewTopic, Producer, TopicPartition
-from headwater.streams import App, ErrorPolicy, Processor, Record
+from headwater.streams import App, ErrorPolicy, Processor, Record, key_value_store
 from headwater.streams.query import connect
 from headwater.streams.slot import commit_writer
 from headwater.testing import Broker
@@ -204,6 +204,30 @@ def test_a_global_table_is_complete_before_the_first_record(bench: Bench, tmp_pa
     bench.app.stream(bench.input).process(Lookup).to(bench.output)
     with bench.app.run_here(state_dir=tmp_path):
         assert bench.read(1) == [(b"x", b"cC")]
+
+
+class Longest(Processor):
+    def process(self, record: Record) -> None:
+        names = self.context.store("names")
+        if len(record.value) > len((names.get(record.key) or ("", 0))[0]):
+            names.put(record.key, record.value, record.timestamp)
+
+
+def test_a_global_store_is_made_anew_by_its_processor_at_each_start(bench: Bench, tmp_path: Path) -> None:
+    bench.app.add_global_store(key_value_store("names", timestamped=True), bench.side, Longest)
+    bench.app.stream(bench.input).process(Lookup).to(bench.output)
+    for number, name in enumerate(["-one", "-three", "-two"]):
+        bench.send("1", name, number, bench.side)
+    with bench.app.run_here(state_dir=tmp_path):
+        bench.send("a", "1")
+        assert bench.read(1) == [(b"a", b"1-three")]
+        bench.send("1", "-thirteen", 3, bench.side)
+    bench.send("1", "-x", 4, bench.side)
+    with bench.app.run_here(state_dir=tmp_path):
+        bench.send("b", "1")
+        assert bench.read(1) == [(b"b", b"1-thirteen")]
+    with Admin(bootstrap_servers=bench.brokers) as admin:
+        assert not [topic.name for topic in admin.list_topics() if topic.name.startswith(f"{bench.app.name}-")]
 
 
 def test_topics_that_are_not_there_are_named(bench: Bench, tmp_path: Path) -> None:

@@ -46,7 +46,6 @@ _LOGGED = "missing: stores of joins are always logged"
 OTHERS: dict[str, dict[str, str]] = {
     "StreamsBuilder": {
         "addStateStore": "`App.add_store`",
-        "addGlobalStore": "missing: a global store is that of `App.global_table`",
         "build": "`App.topology`",
     },
     "TimeWindowedKStream": {"emitStrategy": "`WindowedStream.emit`"},

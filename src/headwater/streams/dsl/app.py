@@ -12,15 +12,17 @@ from headwater.streams.dsl.global_table import GlobalTable
 from headwater.streams.dsl.materialized import StoreLike, keep
 from headwater.streams.dsl.record_cache import cache_setting, checked_bytes
 from headwater.streams.dsl.store_types import default_store_type
+from headwater.streams.dsl.stores import global_store
 from headwater.streams.dsl.stream import Stream
 from headwater.streams.dsl.table import Table
 from headwater.streams.dsl.timestamps import extractor
 from headwater.streams.engine.failures import ErrorPolicy, Verdict
 from headwater.streams.engine.table_source import TableSource
 from headwater.streams.engine.task_settings import TaskSettings
+from headwater.streams.model.processor import Supplier
 from headwater.streams.model.time import TimestampExtractor, fail_on_invalid_timestamp
 from headwater.streams.plan.building import build
-from headwater.streams.plan.graph import Graph, StateStoreNode
+from headwater.streams.plan.graph import Graph, StateStoreNode, check_supplier
 from headwater.streams.plan.sources import StreamSourceNode
 from headwater.streams.plan.tables import GlobalStoreNode, TableSourceNode
 from headwater.streams.serdes.resolving import SerdeLike, resolve, resolve_optional
@@ -160,6 +162,27 @@ class App:
         node = GlobalStoreNode(node_name, source, kept.key_value(logged=False, caching=False), supplier)
         self.graph.add(self.graph.root, node)
         return GlobalTable(self, node, kept.key, kept.value, kept.store_name, kept.queryable_name)
+
+    def add_global_store(
+        self,
+        store: StorePlan,
+        topic: str,
+        processor: Supplier,
+        *,
+        key: SerdeLike | None = None,
+        value: SerdeLike | None = None,
+        timestamp: Callable[..., Any] | None = None,
+        name: str | None = None,
+    ) -> None:
+        """A store that a processor of your own makes of all records of a topic, all of it in every task: others read it
+        by its name. It has no changelog: each start gives the records of the topic to the processor again.
+        """
+        source_name = self.graph.name_or_new(name, "KSTREAM-SOURCE-", "-source")
+        node_name = self.graph.name_or_new(name, "KTABLE-SOURCE-")
+        serdes = resolve_optional(key), resolve_optional(value)
+        source = SourceNode(source_name, (topic,), None, *serdes, extractor(timestamp))
+        node = GlobalStoreNode(node_name, source, global_store(store), check_supplier(processor))
+        self.graph.add(self.graph.root, node)
 
     def from_df(
         self,

@@ -4,6 +4,8 @@ says. With `caching=True`, and a record cache of the application (`cache_max_byt
 per key of a commit.
 """
 
+from dataclasses import replace
+
 from headwater.streams.dsl import store_types
 from headwater.streams.dsl.time_to_live import refuse_ttl, time_to_live
 from headwater.streams.dsl.windows import Duration, milliseconds
@@ -111,3 +113,9 @@ def versioned_store(
         store_type=store_types.store_type(store_type),
     )
     return StorePlan(spec, resolve_optional(key), resolve_optional(value))
+
+
+def global_store(store: StorePlan) -> StorePlan:
+    """The same as a store that every task reads: in memory, without a changelog of its own and without a cache."""
+    refuse_ttl(store.name, store.spec.ttl_ms, "a global store", "its rows are those of its topic")
+    return replace(store, spec=replace(store.spec, logged=False), caching=False)

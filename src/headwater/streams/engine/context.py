@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from headwater.base.errors import UserError
+from headwater.streams.engine.read_only_store import ReadOnlyStore
 from headwater.streams.model.processor import Cancellable, Forward, TimeKind
 from headwater.streams.model.record import Origin, Record, RecordMetadata
 
@@ -81,8 +82,8 @@ class NodeContext:
 
     def store(self, name: str) -> Any:
         store = self._stores.get(name)
-        if store is None:
-            store = self._task.global_stores.get(name)
+        if store is None and name in self._task.global_stores:
+            store = ReadOnlyStore(name, self._task.global_stores[name])
         if store is None:
             raise UserError(
                 f"{self.node_name} has no store {name}",

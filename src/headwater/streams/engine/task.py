@@ -427,6 +427,8 @@ class Task:
     def schedule(self, node: str, interval_ms: int, kind: TimeKind, callback: Callable[[int], None]) -> Cancellable:
         if interval_ms < 1:
             raise UserError(f"{node} schedules a punctuator every {interval_ms} ms", "an interval is at least 1 ms")
+        if self.plan.is_global:
+            raise UserError(f"{node} schedules a punctuator", "the processor of a global store has none")
         if kind == "stream":
             schedule = Schedule(node, 0, interval_ms, callback)
             self._stream_schedules.add(schedule)

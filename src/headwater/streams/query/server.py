@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from headwater.streams.query.directory import Alone, Directory
 from headwater.streams.query.door import QueryDoor
 from headwater.streams.query.readable import Readable
+from headwater.streams.query.short_slice import take_short_slice
 from headwater.streams.topology.stores import StorePlan
 from headwater.web.listeners import HttpListener
 from headwater.web.process import listen
@@ -69,6 +70,7 @@ class QueryServer:
         self.stop()
 
     async def _serve(self, serving: Serving) -> None:
+        take_short_slice()
         door = QueryDoor(self._application, self._tasks, self._directory, "", self.token, self._known)
         is_secured = any(name.startswith("ssl.keystore.") for name in self._door_settings or ())
         listener = HttpListener(self._host, self._port, "https" if is_secured else "http")

@@ -1,0 +1,122 @@
+"""`app.add_global_store`: a store that a processor makes of a topic, the same in every task."""
+
+import pytest
+
+from headwater.base.errors import UserError
+from headwater.streams import App, Context, Processor, Record, key_value_store, window_store
+
+
+class Highest(Processor):
+    """The highest price of a product, of whatever currency: not what a table of the topic would have."""
+
+    def process(self, record: Record) -> None:
+        prices = self.context.store("highest")
+        product = record.key.partition("/")[0]
+        prices.put(product, max(record.value, prices.get(product) or 0))
+
+
+class Lookup(Processor):
+    def process(self, record: Record) -> None:
+        self.forward(record.with_value(self.context.store("highest").get(record.value)))
+
+
+@pytest.fixture
+def app() -> App:
+    app = App("shop", value="text")
+    app.add_global_store(key_value_store("highest", value="json"), "prices", Highest, value="json")
+    app.stream("orders").process(Lookup).to("priced", value="json")
+    return app
+
+
+def test_every_task_reads_what_the_processor_made_of_the_topic(app: App) -> None:
+    driver = app.test(partitions=3)
+    for key in "abc":  # the keys lie in different partitions
+        driver.pipe("orders", key, "tea", 1)
+    driver.pipe("prices", "tea/EUR", 5, 2)
+    driver.pipe("prices", "tea/USD", 7, 3)
+    driver.pipe("prices", "tea/EUR", 6, 4)
+    driver.pipe("prices", "milk/EUR", 2, 5)
+    for key in "abc":
+        driver.pipe("orders", key, "tea", 6)
+    driver.pipe("orders", "a", "milk", 7)
+    found = [(record.key, record.value, record.timestamp) for record in driver.read("priced")]
+    nothing_yet = [(key, None, 1) for key in "abc"]
+    assert found == [*nothing_yet, *((key, 7, 6) for key in "abc"), ("a", 2, 7)]
+    assert list(driver.store("highest").all()) == [("milk", 2), ("tea", 7)]
+
+
+def test_it_has_no_changelog_and_its_text_is_kafka_streams(app: App) -> None:
+    topology = app.topology()
+    (store,) = [store for store in topology.stores.values() if store.name == "highest"]
+    assert not store.spec.logged
+    assert store.changelog_topic("shop") == "prices"  # what restores it
+    assert (
+        "  Sub-topology: 0 for global store (will not generate tasks)\n"
+        "    Source: KSTREAM-SOURCE-0000000000 (topics: [prices])\n"
+        "      --> KTABLE-SOURCE-0000000001\n"
+        "    Processor: KTABLE-SOURCE-0000000001 (stores: [highest])\n"
+        "      --> none\n"
+        "      <-- KSTREAM-SOURCE-0000000000\n"
+    ) in app.describe()
+
+
+def test_a_processor_that_reads_a_global_store_cannot_change_it() -> None:
+    """All tasks share it: what one put was there for some, and gone at the next start."""
+
+    class Meddles(Processor):
+        def process(self, record: Record) -> None:
+            self.context.store("highest").put("tea", 1)
+
+    app = App("shop", value="json")
+    app.add_global_store(key_value_store("highest"), "prices", Highest)
+    app.stream("orders").process(Meddles)
+    with pytest.raises(UserError, match="highest is a global store and cannot be changed here"):
+        app.test().pipe("orders", "a", 1, 1)
+
+
+def test_global_tables_are_read_only_as_well() -> None:
+    class Meddles(Processor):
+        def process(self, record: Record) -> None:
+            self.context.store("names").delete("1")
+
+    app = App("shop", value="text")
+    app.global_table("names", store="names")
+    app.stream("in").process(Meddles)
+    with pytest.raises(UserError, match="delete was called by a processor that reads it"):
+        app.test().pipe("in", "k", "v", 1)
+
+
+def test_its_processor_has_no_punctuators() -> None:
+    class Punctual(Highest):
+        def init(self, context: Context) -> None:
+            context.schedule(50, "stream", lambda _: None)
+
+    app = App("shop")
+    app.add_global_store(key_value_store("highest"), "prices", Punctual)
+    with pytest.raises(UserError, match="the processor of a global store has none"):
+        app.test()
+
+
+def test_windows_and_names_of_ones_own() -> None:
+    class PerMinute(Processor):
+        def process(self, record: Record) -> None:
+            self.context.store("minutes").put(record.key, record.value, record.timestamp // 60_000 * 60_000)
+
+    app = App("shop")
+    app.add_global_store(window_store("minutes", "1h", "1m"), "prices", PerMinute, name="latest")
+    driver = app.test()
+    driver.pipe("prices", "tea", 5, 10)
+    driver.pipe("prices", "tea", 6, 70_000)
+    assert list(driver.store("minutes").fetch("tea", 0, 60_000)) == [(0, 5), (60_000, 6)]
+    assert "Source: latest-source (topics: [prices])" in app.describe()
+    assert "Processor: latest (stores: [minutes])" in app.describe()
+
+
+def test_what_has_no_meaning_is_refused() -> None:
+    with pytest.raises(UserError, match="The store s is a global store and has no ttl"):
+        App("shop").add_global_store(key_value_store("s", ttl="1h"), "prices", Highest)
+    app = App("shop")
+    app.add_global_store(key_value_store("highest"), "prices", Highest)
+    app.stream("in").process(Lookup, stores=["highest"])
+    with pytest.raises(UserError, match="highest is a global store"):
+        app.topology()
