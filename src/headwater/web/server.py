@@ -223,8 +223,11 @@ class _Connection:
         request = self._next()
         if request is not None:
             return request
-        if self._parser.is_between_requests and not await self._read(self._limits.idle_timeout_s, idle=True):
-            return None
+        if self._parser.is_between_requests:
+            if not await self._read(self._limits.idle_timeout_s, idle=True):
+                return None
+            if (request := self._next()) is not None:  # most have come whole: no clock has to be set for them
+                return request
         try:
             async with asyncio.timeout(self._limits.receive_timeout_s):
                 while (request := self._next()) is None:
@@ -403,6 +406,9 @@ class _Connection:
                 await close()
 
     async def _drain(self) -> None:
+        if not self._writer.transport.get_write_buffer_size():  # nothing is left to wait for
+            await self._writer.drain()
+            return
         async with asyncio.timeout(self._limits.send_timeout_s):
             await self._writer.drain()
 
