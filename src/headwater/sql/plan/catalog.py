@@ -34,10 +34,13 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class SourceWindow:
-    """The windows in the keys of a source."""
+    """The windows in the keys of a source. `kept_ms`: how far behind the newest a window may be that the query which
+    makes them still has; None where no query of ours makes them.
+    """
 
     kind: WindowKind
     size_ms: int | None  # sessions have none
+    kept_ms: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from headwater.sql.language.errors import SqlError
 from headwater.sql.language.tree import SourceKind
 from headwater.sql.language.types import Base, Type
 from headwater.sql.plan import windowed
-from headwater.sql.plan.catalog import RowFormat, SourceWindow
+from headwater.sql.plan.catalog import RowFormat
 from headwater.sql.plan.relations import Errors, KeyColumn, Relation, RowColumn, appending, guarded, takes_columns
 from headwater.sql.plan.rewriting import columns, parts, replaced
 from headwater.sql.plan.sources import WINDOW_BOUNDS
@@ -316,8 +316,7 @@ def _behind(
     window = None
     if query.window is not None:
         columns_ += [RowColumn(None, name, given, pseudo=True) for name, given in WINDOW_BOUNDS.items()]
-        session = query.window.kind is tree.WindowKind.SESSION
-        window = SourceWindow(query.window.kind, None if session else query.window.size_ms)
+        window = windowed.of_result(query.window, query.emit)
     node = table.map_values(row_of, value=ROWS)
     behind = replace(
         relation,

@@ -46,6 +46,17 @@ def decode_key(data: bytes, window: SourceWindow) -> tuple[bytes, int, int]:
     return data[:-8], start, start + window.size_ms
 
 
+def _grace_ms(window: Window, emit: Emit | None) -> int:
+    late = 0 if emit is Emit.FINAL else max(DEFAULT_GRACE_MS - window.size_ms, 0)
+    return late if window.grace_ms is None else window.grace_ms
+
+
+def of_result(window: Window, emit: Emit | None) -> SourceWindow:
+    """The windows that a query makes."""
+    kept_ms = window.size_ms + _grace_ms(window, emit) if window.retention_ms is None else window.retention_ms
+    return SourceWindow(window.kind, None if window.kind is WindowKind.SESSION else window.size_ms, kept_ms)
+
+
 def aggregate(
     grouped: Any,
     window: Window,
@@ -56,8 +67,7 @@ def aggregate(
     key: Any,
 ) -> Any:
     """The table of states by key and window."""
-    late = 0 if emit is Emit.FINAL else max(DEFAULT_GRACE_MS - window.size_ms, 0)
-    grace = late if window.grace_ms is None else window.grace_ms
+    grace = _grace_ms(window, emit)
     from headwater.streams.dsl.materialized import Materialized
 
     store = Materialized(key=key, value=ROWS, retention_ms=window.retention_ms)

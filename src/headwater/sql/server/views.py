@@ -4,6 +4,7 @@ as far as memory is meant for it.
 
 A row is kept under the decoded columns of its key, so that a query that names the key finds it without looking at the
 others. Ranges of keys and of windows are found in sorted indexes, which are made when the first range is asked for.
+Windows past their retention are forgotten (`expiry`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from headwater.client import AsyncConsumer
 from headwater.sql.language.errors import SqlError
 from headwater.sql.plan import reading, windowed
 from headwater.sql.plan.catalog import SourceInfo
+from headwater.sql.server.expiry import expiry_of
 from headwater.sql.server.key_index import Range, SortedIndex, cut
 from headwater.sql.server.lookup import Key, Lookup, key_of
 from headwater.streams.engine.failures import ClusterFailure
@@ -47,6 +49,7 @@ class TableView:
         self._moved = asyncio.Event()
         self._consumer: AsyncConsumer | None = None
         self._task: asyncio.Task[None] | None = None
+        self._expiry = expiry_of(source.window, self._rows.__contains__)
         self._key, self._value = reading.key_serde(source), reading.value_serde(source)
         self._waits = reading.asks_registry(source)
 
@@ -162,10 +165,12 @@ class TableView:
         bounds = windowed.bounds(key) if self.source.window else []
         name = key_of(bare)
         whole_name = (*name, *bounds)
-        if value is None:
-            self._rows.pop(whole_name, None)
-            if bounds:
-                self._forget_window(name, whole_name)
+        is_past = self._expiry is not None and self._expiry.is_past(record.partition, whole_name)
+        if self._expiry is not None:
+            for each in self._expiry.take_past(record.partition):
+                self._forget(each[:-2], each)
+        if value is None or is_past:
+            self._forget(name, whole_name)
             return
         if len(self._rows) >= self._rows_max and whole_name not in self._rows:
             raise SqlError(
@@ -176,6 +181,12 @@ class TableView:
         self._rows[whole_name] = [*value, record.timestamp_ms, record.partition, record.offset, *bare, *bounds]
         if is_new:
             self._index(name, whole_name)
+            if self._expiry is not None:
+                self._expiry.add(record.partition, whole_name)
+
+    def _forget(self, name: Key, whole_name: Key) -> None:
+        if self._rows.pop(whole_name, None) is not None and self.source.window is not None:
+            self._forget_window(name, whole_name)
 
     def _index(self, name: Key, whole_name: Key) -> None:
         if self.source.window is not None:
