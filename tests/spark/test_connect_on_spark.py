@@ -3,6 +3,7 @@ between them.
 """
 
 import json
+import shutil
 import sqlite3
 import time
 from collections.abc import Callable
@@ -223,6 +224,75 @@ def test_values_without_a_schema_into_a_table_and_a_pause(
         send(broker, made, [{"n": n} for n in range(6, 12)])  # three each: those of 0 begin at offset 4
         worker.herder.set_target(name, State.RUNNING)
         until(worker, lambda: numbers() == [0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11])
+
+
+@pytest.mark.soak(only=True)
+def test_offsets_that_are_set_behind_a_crash_within_a_batch_lose_and_repeat_nothing_of_other_partitions(
+    spark: SparkSession, broker: Broker, made: str, tmp_path: Path
+) -> None:
+    """The worker was killed between a batch's offsets and its commit: once with the batch in the target, once without."""
+    out, checkpoint, name = str(tmp_path / "out"), tmp_path / "checkpoint", made.replace("_", "-")
+    config = {
+        "connector.class": "SparkSink",
+        "topics": made,
+        "format": "parquet",
+        "options.path": out,
+        "checkpoint.location": str(checkpoint),
+        "batch.interval.ms": "0",
+        "value.converter": JSON,
+    }
+
+    def numbers() -> list[int]:
+        return sorted(row["n"] for row in read_committed_files(spark, out, "n BIGINT, t STRING").collect())
+
+    def last_batch() -> int:
+        return max(int(each.name) for each in (checkpoint / "commits").iterdir() if each.name.isdigit())
+
+    def forget(batch: int, *, target: bool) -> None:
+        (checkpoint / "commits" / str(batch)).unlink()
+        (checkpoint / "commits" / f".{batch}.crc").unlink(missing_ok=True)
+        if target:
+            for path in (tmp_path / "out").glob(f"{batch:010d}-*"):
+                shutil.rmtree(path)
+            for path in (tmp_path / "out" / "_manifests").glob(f"*{batch:010d}-*"):
+                path.unlink()
+
+    def stopped(worker: ConnectWorker) -> None:
+        worker.herder.set_target(name, State.STOPPED)
+        until(worker, lambda: not worker.status(name)["tasks"])
+
+    one = {"kafka_topic": made, "kafka_partition": 1}
+    send(broker, made, [typed(n) for n in range(4)])
+    with ConnectWorker(broker.bootstrap_servers) as worker:
+        worker.create(name, config)
+        until(worker, lambda: numbers() == [0, 1, 2, 3])
+        worker.herder.set_target(name, State.PAUSED)
+        until(worker, lambda: not spark.streams.active)
+        send(broker, made, [typed(n) for n in range(4, 8)])
+        worker.herder.set_target(name, State.RUNNING)
+        until(worker, lambda: numbers() == list(range(8)))
+        stopped(worker)
+        forget(last_batch(), target=False)
+        worker.herder.alter_offsets(name, {"offsets": [{"partition": one, "offset": {"kafka_offset": 3}}]})
+        worker.herder.set_target(name, State.RUNNING)
+        until(
+            worker, lambda: numbers() == [0, 1, 2, 3, 4, 5, 6, 7, 7]
+        )  # partition 1 from offset 3 on, and nothing of 0
+        worker.herder.set_target(name, State.PAUSED)
+        until(worker, lambda: not spark.streams.active)
+        send(broker, made, [typed(n) for n in range(8, 12)])
+        worker.herder.set_target(name, State.RUNNING)
+        until(worker, lambda: numbers() == [0, 1, 2, 3, 4, 5, 6, 7, 7, 8, 9, 10, 11])
+        stopped(worker)
+        lost = last_batch()
+        there = numbers()
+        forget(lost, target=True)
+        gone = [n for n in set(there) if numbers().count(n) < there.count(n)]
+        assert gone != []
+        worker.herder.alter_offsets(name, {"offsets": [{"partition": one, "offset": {"kafka_offset": 6}}]})
+        worker.herder.set_target(name, State.RUNNING)
+        until(worker, lambda: {8, 10} <= set(numbers()))  # partition 0: what the lost batch had comes again
+        assert numbers() == sorted([0, 1, 2, 3, 4, 5, 6, 7, 7, 8, 10, *(n for n in (9, 11) if n not in gone)])
 
 
 def test_what_a_sink_cannot_write_is_in_its_status(

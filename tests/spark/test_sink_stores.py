@@ -55,6 +55,22 @@ def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
     return postgres_case(request.getfixturevalue("postgres"))
 
 
+def test_where_nothing_was_ever_written_no_query_has_come_anywhere(
+    postgres: Postgres,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    """Asked by who sets the offsets of a SparkSink whose first batch was begun and not ended; nothing is made."""
+    path = tmp_path / "none.db"
+    assert SqliteStore(SinkOptions(str(path), "t", ())).last_batch("q") is None
+    assert not path.exists()
+    sqlite3.connect(path).close()
+    assert SqliteStore(SinkOptions(str(path), "t", ())).last_batch("q") is None
+    with psycopg.connect(postgres.url, autocommit=True) as connection:
+        connection.execute("CREATE SCHEMA IF NOT EXISTS never_written")
+    elsewhere = f"{postgres.url}{'&' if '?' in postgres.url else '?'}options=-csearch_path%3Dnever_written"
+    assert PostgresStore(SinkOptions(elsewhere, "t", ())).last_batch("q") is None
+
+
 def sqlite_case(directory: Path) -> Case:
     path = str(directory / "results.db")
 

@@ -216,6 +216,9 @@ class SparkSinkTask(SinkTask):
     with the same number and the same records. `start` and `stop` frame it; nothing else of a `SinkTask` is called.
     """
 
+    def prepare(self, spark: Any) -> Any:
+        """Before each start of the query, with the worker's session: also behind a pause, and by another worker."""
+
     def write(self, frame: Any, batch_id: int) -> Any:
         """`frame` has the fields of the values as columns, or the column `value`."""
         raise NotImplementedError

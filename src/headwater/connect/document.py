@@ -186,14 +186,15 @@ of another origin sends.
   plain readers may see a directory grow: read only what the manifests name (`read_committed_files` does, for Parquet
   alone). `checkpoint.location` says where a sink goes on; the group `connect-<name>` follows. Setting its offsets adds
   a batch that is done to the checkpoint, and what comes next has a number of its own in the target: records from there
-  on are written, again if they were before (of a file or a table, remove those first). A partition whose offset is
-  deleted is read from its earliest record; deleting all removes the checkpoint. SparkSource gives a batch of a stream,
-  or a whole read (`read.mode=batch`), as records of one transaction on workers of a group with
-  `exactly.once.source.support=enabled`; elsewhere at least once: the offset of a batch is written when all its rows
-  have arrived. Its rows pass through the worker, one partition of the read at a time (Spark's `toLocalIterator`): the
-  largest one must fit into the driver's memory, `repartition` or the format's own options make them smaller.
-  `producer.override.transaction.timeout.ms` must be longer than a batch takes. A pause stops a sink's query and a
-  resume starts it again.
+  on are written, again if they were before (of a file or a table, remove those first). Partitions that the call does
+  not name go on where they were: behind a batch that was begun when its worker died if its mark is in the target, else
+  where that batch began. A partition whose offset is deleted is read from its earliest record; deleting all removes the
+  checkpoint. SparkSource gives a batch of a stream, or a whole read (`read.mode=batch`), as records of one transaction
+  on workers of a group with `exactly.once.source.support=enabled`; elsewhere at least once: the offset of a batch is
+  written when all its rows have arrived. Its rows pass through the worker, one partition of the read at a time (Spark's
+  `toLocalIterator`): the largest one must fit into the driver's memory, `repartition` or the format's own options make
+  them smaller. `producer.override.transaction.timeout.ms` must be longer than a batch takes. A pause stops a sink's
+  query and a resume starts it again.
 - **Change data capture.** PostgresCdc (`io.debezium.connector.postgresql.PostgresConnector`) reads the log of
   PostgreSQL 10 and newer by the plugin `pgoutput` (`wal_level=logical`; `pip install 'headwater[postgres]'`), and
   writes what Debezium 3.6 writes: topics, keys, envelopes, schemas and headers are compared with its records field by

@@ -81,6 +81,7 @@ class SparkSinkWorkerTask(WorkerTask):
     def _run_query(self, spark: "SparkSession", task: SparkSinkTask) -> None:
         """Until it is to stop or to pause, or fails."""
         with spark_errors():
+            self.call(task.prepare, spark)
             query = self._query = self._started(spark, task)
         try:
             with spark_errors():

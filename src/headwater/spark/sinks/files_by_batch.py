@@ -70,6 +70,17 @@ def write_batch(files: Files, root: str, name: str, attempt: str, write: Callabl
     sweep(files, root)
 
 
+def is_visible(files: Files, root: str, name: str) -> bool:
+    """Of a batch that nobody writes any more. One that has its name and lacks only the manifest gets that."""
+    manifest, target = f"{root}/{MANIFESTS}/{name}", f"{root}/{name}"
+    if files.exists(manifest):
+        return True
+    if not files.renames_at_once(root) or not files.exists(target):
+        return False
+    put_manifest(files, manifest, parts_in(files, target), f"{root}/{STAGING}/{name}-late")
+    return True
+
+
 def copy_in(files: Files, staging: str, target: str, manifest: str) -> None:
     """Where a rename may end half way: the manifest is put if all that was written has arrived, and nothing else."""
     written = parts_in(files, staging)

@@ -41,7 +41,7 @@ class PostgresStore:
 
     def last_batch(self, query_id: str) -> int | None:
         with Connection(self._options) as connection:
-            return connection.run(lambda cursor: self._last_batch(cursor, sql.LAST_BATCH, query_id))
+            return connection.run(lambda cursor: self._progress(cursor, query_id))
 
     def stage(self, batch: Batch | None, attempt: str, rows: Iterator["pyarrow.RecordBatch"]) -> Attempt:
         pieces = count = 0
@@ -109,6 +109,11 @@ class PostgresStore:
             cursor.execute(sql.FORGET_STAGED, (staged,))
         for statement in sql.create_staged_table(options, there, mark):
             cursor.execute(statement.encode())
+
+    def _progress(self, cursor: "psycopg.Cursor[Any]", query_id: str) -> int | None:
+        if cursor.execute("SELECT to_regclass('headwater_progress')").fetchone() == (None,):
+            return None
+        return self._last_batch(cursor, sql.LAST_BATCH, query_id)
 
     def _last_batch(self, cursor: "psycopg.Cursor[Any]", statement: str, query_id: str) -> int | None:
         found = cursor.execute(statement.encode(), (self._options.sink, query_id)).fetchone()

@@ -62,7 +62,11 @@ class SqliteStore:
             )
 
     def last_batch(self, query_id: str) -> int | None:
+        if not os.path.exists(self._path):  # or it would be made
+            return None
         with self._open() as database:
+            if database.execute("SELECT 1 FROM sqlite_master WHERE name = 'headwater_progress'").fetchone() is None:
+                return None
             return self._last_batch(database, query_id)
 
     def stage(self, batch: Batch | None, attempt: str, rows: Iterator["pyarrow.RecordBatch"]) -> Attempt:

@@ -10,7 +10,7 @@ import pytest
 
 from headwater.base.errors import UserError
 from headwater.spark.sinks import files_by_batch
-from headwater.spark.sinks.files_by_batch import committed, write_batch
+from headwater.spark.sinks.files_by_batch import committed, is_visible, write_batch
 
 NAME = "0000000007-query"
 PARTS = 2
@@ -219,3 +219,28 @@ def test_files_that_were_lost_in_a_copy_keep_the_batch_invisible() -> None:
     with pytest.raises(UserError, match="does not have the files"):
         driver(disk, "A", lambda _step: None, Forgetful)
     assert visible(disk) is None
+
+
+@pytest.mark.parametrize("kind", [MemoryFiles, ObjectFiles])
+def test_a_batch_whose_driver_died_is_visible_once_it_has_its_name(kind: type[MemoryFiles]) -> None:
+    """Who asks does not write it again: one that is whole gets its manifest, and any other is not there for readers."""
+    outcomes = []
+    for last in itertools.count():
+        disk: dict[str, str] = {}
+
+        def before(step: int, last: int = last) -> None:
+            if step == last:
+                raise Died
+
+        with contextlib.suppress(Died):
+            driver(disk, "a", before, kind)
+            break
+        files = kind(disk)
+        whole = is_visible(files, "/out", NAME)
+        assert whole == bool(committed(files, "/out"))
+        if whole:
+            assert [disk[f"/out/{NAME}/part-{part}"] for part in range(PARTS)] == ["a"] * PARTS
+        assert is_visible(files, "/out", NAME) == whole
+        outcomes.append(whole)
+    assert outcomes == sorted(outcomes)
+    assert set(outcomes) == {False, True}

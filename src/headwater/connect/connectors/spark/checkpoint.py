@@ -5,14 +5,20 @@ is done. An offset is set as a batch that is done and ends there: what runs next
 that no batch had before. So the marks of batches in the target (`headwater_progress`, `_manifests`) hold for what is
 written next, and Spark refuses a query that is still at the batch before, because its own next number is taken.
 
-A reset removes the checkpoint: what runs next is another query, by whose id its marks are its own.
+A batch that was begun and not ended (a crash between `offsets/N` and `commits/N`) may be in the target or not. Partitions
+that a call does not name go on behind it if the target has its mark, and where it began if not: none of their records
+is lost, and none is written twice where batches are marked.
 
-What a batch did that was begun and not ended is left as it is: its records come again if the offsets say so.
+Who changes a checkpoint may be killed, too. The commit of the new batch is put before its offsets, which Spark never
+does: one without offsets is a call that did not come to its end, and goes (`recover`). A reset says so in a file first,
+and is carried through by `recover` if it was not. `recover` comes before each query and each change.
+
+A reset removes the checkpoint: what runs next is another query, by whose id its marks are its own.
 """
 
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 from headwater.base.ids import TopicPartition
@@ -23,6 +29,7 @@ _VERSION: Final = "v1"
 _NO_METADATA: Final = '{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}'
 _QUERY: Final = "metadata"
 _COMMITTED: Final = '{"nextBatchWatermarkMs":0}'
+_RESET: Final = "_reset"
 
 
 class Files(Protocol):
@@ -35,14 +42,27 @@ class Files(Protocol):
     def delete(self, path: str) -> None: ...
 
 
-def set_offsets(files: Files, checkpoint: str, offsets: Mapping[TopicPartition, int | None]) -> None:
-    """None: that partition is as one that is new."""
+def set_offsets(
+    files: Files,
+    checkpoint: str,
+    offsets: Mapping[TopicPartition, int | None],
+    is_written: Callable[[str, int], bool],
+) -> None:
+    """None: that partition is as one that is new. `is_written(query id, batch)`: whether the target has that batch's
+    mark; asked of one that was begun and not ended.
+    """
     checkpoint = checkpoint.rstrip("/")
+    recover(files, checkpoint)
     batches = _batches(files, f"{checkpoint}/offsets")
     metadata = _NO_METADATA
     tree: OffsetTree = {}
     if batches:
         metadata, tree = parsed(files.read_text(f"{checkpoint}/offsets/{batches[-1]}"), checkpoint)
+        if batches[-1] not in _batches(files, f"{checkpoint}/commits"):
+            query = _query_of(files, checkpoint)
+            if query is None or not is_written(query, batches[-1]):
+                before = f"{checkpoint}/offsets/{batches[-2]}" if len(batches) > 1 else None
+                tree = {} if before is None else parsed(files.read_text(before), checkpoint)[1]
     wanted = changed(tree, offsets)
     if not wanted:
         reset_offsets(files, checkpoint)
@@ -50,13 +70,39 @@ def set_offsets(files: Files, checkpoint: str, offsets: Mapping[TopicPartition, 
     if _QUERY not in files.names_in(checkpoint):  # the connector never ran: the query has no name yet
         _put(files, checkpoint, _QUERY, json.dumps({"id": str(uuid.uuid4())}))
     number = str(batches[-1] + 1 if batches else 0)
-    _put(files, f"{checkpoint}/offsets", number, f"{_VERSION}\n{metadata}\n{json.dumps(wanted)}")
     _put(files, f"{checkpoint}/commits", number, f"{_VERSION}\n{_COMMITTED}")
+    _put(files, f"{checkpoint}/offsets", number, f"{_VERSION}\n{metadata}\n{json.dumps(wanted)}")
 
 
 def reset_offsets(files: Files, checkpoint: str) -> None:
     """The query begins anew, where its `startingOffsets` say."""
-    files.delete(checkpoint.rstrip("/"))
+    checkpoint = checkpoint.rstrip("/")
+    there = files.names_in(checkpoint)
+    if there and _RESET not in there:
+        _put(files, checkpoint, _RESET, "This checkpoint is being removed.\n")
+    for name in there:
+        if _RESET not in name:  # it goes last
+            files.delete(f"{checkpoint}/{name}")
+    files.delete(checkpoint)
+
+
+def recover(files: Files, checkpoint: str) -> None:
+    """What a change left that did not come to its end."""
+    checkpoint = checkpoint.rstrip("/")
+    if _RESET in files.names_in(checkpoint):
+        reset_offsets(files, checkpoint)
+        return
+    last = max(_batches(files, f"{checkpoint}/offsets"), default=-1)
+    for number in _batches(files, f"{checkpoint}/commits"):
+        if number > last:
+            files.delete(f"{checkpoint}/commits/{number}")
+
+
+def _query_of(files: Files, checkpoint: str) -> str | None:
+    """The query's id, by which its marks are known."""
+    if _QUERY not in files.names_in(checkpoint):
+        return None
+    return str(json.loads(files.read_text(f"{checkpoint}/{_QUERY}"))["id"])
 
 
 def changed(tree: OffsetTree, offsets: Mapping[TopicPartition, int | None]) -> dict[str, dict[str, int]]:

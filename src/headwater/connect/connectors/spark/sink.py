@@ -15,12 +15,12 @@ from headwater.base.ids import TopicPartition
 from headwater.connect.api import SinkConnector, SparkSinkTask
 from headwater.connect.config.definition import ConfigDef, ConfigValue
 from headwater.connect.config.keys import HIGH, LOW, MEDIUM, REQUIRED, NonEmptyText, long, text
-from headwater.connect.connectors.spark.checkpoint import reset_offsets, set_offsets
+from headwater.connect.connectors.spark.checkpoint import recover, reset_offsets, set_offsets
 from headwater.connect.connectors.spark.options import FORMAT_KEY, OPTIONS, check_names, options_of, path_key
 from headwater.connect.runtime.spark_errors import spark_errors
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from headwater.spark.sinks.hadoop import HadoopFiles
 
@@ -31,6 +31,12 @@ _FILES_BY_NAME: Final = frozenset(FILES)
 class SparkSinkTaskByFormat(SparkSinkTask):
     def start(self, props: Mapping[str, str]) -> None:
         self._format, self._options = props["format"], options_of(props)
+        self._checkpoint = props["checkpoint.location"]
+
+    def prepare(self, spark: "SparkSession") -> None:
+        from headwater.spark.sinks.hadoop import HadoopFiles
+
+        recover(HadoopFiles(spark), self._checkpoint)
 
     def write(self, frame: "DataFrame", batch_id: int) -> None:
         if self._format.lower() in _FILES_BY_NAME:
@@ -62,8 +68,17 @@ class SparkSinkConnector(SinkConnector):
 
     def alter_offsets(self, props: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
         """The checkpoint says where to go on; the next batch has a number that the target has no mark of."""
+        form = props["format"]
+
+        def has_mark(query: str, batch: int) -> bool:
+            from headwater.connect.connectors.spark.marks import is_written
+
+            of_files = form.lower() in _FILES_BY_NAME
+            return is_written(files, form, options_of(props), of_files=of_files, query=query, batch=batch)
+
         with spark_errors():
-            set_offsets(self._files(), props["checkpoint.location"], offsets)
+            files = self._files()
+            set_offsets(files, props["checkpoint.location"], offsets, has_mark)
         return True
 
     def reset_offsets(self, props: Mapping[str, str], known: Sequence[TopicPartition]) -> bool:
