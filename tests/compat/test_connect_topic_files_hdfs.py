@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headwater.connect.connectors.topic_files.connector import TopicFilesConnector
-from headwater.connect.connectors.topic_files.places import HdfsPlace, place_of
+from headwater.connect.connectors.topic_files.locations import HdfsLocation, location_of
 from headwater.connect.connectors.topic_files.webhdfs import WebHdfs
 from headwater.connect.errors import ConnectError
 from headwater.testing.connect import SinkKit
@@ -31,8 +31,8 @@ def config(hdfs: Hdfs, request: pytest.FixtureRequest) -> dict[str, str]:
 
 
 def client(config: dict[str, str]) -> tuple[WebHdfs, Path]:
-    place = place_of(TopicFilesConnector.config_def.parse(config))
-    assert isinstance(place, HdfsPlace)
+    place = location_of(TopicFilesConnector.config_def.parse(config))
+    assert isinstance(place, HdfsLocation)
     return WebHdfs(place), place.directory
 
 

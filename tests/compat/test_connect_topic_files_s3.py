@@ -13,8 +13,8 @@ from compat.support.s3 import BUCKET, LOGIN, refusing_server, s3_server
 from headwater.base.ids import TopicPartition
 from headwater.client import Producer
 from headwater.connect.connectors.topic_files.connector import TopicFilesConnector
+from headwater.connect.connectors.topic_files.locations import S3Location, location_of
 from headwater.connect.connectors.topic_files.object_store import INTENTS
-from headwater.connect.connectors.topic_files.places import S3Place, place_of
 from headwater.connect.connectors.topic_files.s3 import S3Objects
 from headwater.connect.data import schema as s
 from headwater.connect.data.struct import Struct
@@ -162,8 +162,8 @@ def test_an_upload_of_which_a_part_is_refused_is_never_completed(part: int) -> N
     """Not by Arrow's `close`, nor by its destructor: the object would lack that part."""
     with refusing_server(f"partNumber={part}&") as (address, requests):
         given = {"path": f"s3://{BUCKET}/x", "s3.endpoint": address, "format": "json", **LOGIN}
-        place = place_of(TopicFilesConnector.config_def.parse(given))
-        assert isinstance(place, S3Place)
+        place = location_of(TopicFilesConnector.config_def.parse(given))
+        assert isinstance(place, S3Location)
         client = S3Objects(place)
         with pytest.raises(OSError, match="refused"):
             client.put("k", b"x" * 25_000_000)
@@ -175,8 +175,8 @@ def test_an_upload_of_which_a_part_is_refused_is_never_completed(part: int) -> N
 
 
 def test_an_upload_that_is_interrupted_is_never_completed(config: dict[str, str]) -> None:
-    place = place_of(TopicFilesConnector.config_def.parse(config))
-    assert isinstance(place, S3Place)
+    place = location_of(TopicFilesConnector.config_def.parse(config))
+    assert isinstance(place, S3Location)
     not_bytes: Any = 5
     with pytest.raises(TypeError):
         S3Objects(place).put("k", not_bytes)

@@ -66,11 +66,13 @@ class Plugin(NamedTuple):
 _TRANSFORMS: Final[dict[str, tuple[str, ...]]] = {
     "cast": ("Cast",),
     "fields": ("ExtractField", "HoistField", "ReplaceField", "ValueToKey"),
+    "filter": ("Filter",),
     "flatten": ("Flatten",),
     "headers": ("DropHeaders", "HeaderFrom", "InsertHeader"),
     "insert_field": ("InsertField",),
     "mask_field": ("MaskField",),
-    "others": ("Filter", "RegexRouter", "SetSchemaMetadata", "TimestampRouter"),
+    "routers": ("RegexRouter", "TimestampRouter"),
+    "set_schema_metadata": ("SetSchemaMetadata",),
     "timestamp_converter": ("TimestampConverter",),
 }
 _PREDICATES: Final = ("HasHeaderKey", "RecordIsTombstone", "TopicNameMatches")

@@ -18,10 +18,10 @@ from headwater.connect.config.providers import Providers
 from headwater.connect.config.worker import WorkerConfig
 from headwater.connect.errors import ConnectError
 from headwater.connect.plugins import Catalog
-from headwater.connect.rest.door import connect_door
+from headwater.connect.rest.api import connect_door
 from headwater.connect.rest.security import security_of
 from headwater.connect.runtime.config_checks import ConfigChecks
-from headwater.connect.runtime.herder import TARGETS, Herder
+from headwater.connect.runtime.herder import TARGETS, StandaloneHerder
 from headwater.connect.runtime.offsets import FileOffsetStore
 from headwater.connect.runtime.task import State
 from headwater.connect.runtime.worker import Worker
@@ -88,7 +88,7 @@ class StandaloneService:
         self._config = WorkerConfig(worker_props)
         self._connectors = connectors
         self._catalog = catalog
-        self.herder: Herder | None = None
+        self.herder: StandaloneHerder | None = None
         self._server: HttpServer | None = None
         self._security: DoorSecurity | None = None
 
@@ -106,7 +106,7 @@ class StandaloneService:
         await _reach_brokers(client)
         if wants_slots(self._config, in_group=False):
             open_slots(worker, offset_answers(store), run_slot)
-        self.herder = Herder(worker)
+        self.herder = StandaloneHerder(worker)
         self._server = HttpServer(self._security.guard(connect_door(self.herder)))
         shown = []
         for each in places:

@@ -33,7 +33,7 @@ from headwater.connect.config.worker import WorkerConfig
 from headwater.connect.data.record import SinkRecord, SourceRecord
 from headwater.connect.data.schema import Schema
 from headwater.connect.plugins import Catalog, connector_plugin
-from headwater.connect.runtime.herder import Herder
+from headwater.connect.runtime.herder import StandaloneHerder
 from headwater.connect.runtime.offsets import ConnectorOffsets, FileOffsetStore, MemoryOffsetStore
 from headwater.connect.runtime.worker import Worker
 
@@ -211,7 +211,7 @@ class ConnectWorker:
         for name, connector in (plugins or {}).items():
             catalog.add(*connector_plugin(connector, name))
         config = WorkerConfig(given)
-        self.herder = Herder(Worker(config, FileOffsetStore(config["offset.storage.file.filename"]), catalog))
+        self.herder = StandaloneHerder(Worker(config, FileOffsetStore(config["offset.storage.file.filename"]), catalog))
 
     def create(self, name: str, config: Mapping[str, str]) -> None:
         self.herder.create(name, config)

@@ -15,9 +15,9 @@ from headwater.connect.config.keys import HIGH, REQUIRED, secret, text
 from headwater.connect.config.worker import WorkerConfig
 from headwater.connect.errors import ConnectError
 from headwater.connect.plugins import Catalog, connector_plugin
-from headwater.connect.rest.door import connect_door
+from headwater.connect.rest.api import connect_door
 from headwater.connect.runtime import herder as herder_module
-from headwater.connect.runtime.herder import Herder
+from headwater.connect.runtime.herder import StandaloneHerder
 from headwater.connect.runtime.offsets import MemoryOffsetStore
 from headwater.connect.runtime.plugin_calls import PluginCalls
 from headwater.connect.runtime.worker import Worker
@@ -41,7 +41,7 @@ class VaultConnector(SinkConnector):
 
 
 class Asked:
-    def __init__(self, herder: Herder) -> None:
+    def __init__(self, herder: StandaloneHerder) -> None:
         self.herder = herder
         self._door = connect_door(herder)
 
@@ -77,7 +77,7 @@ def ask(tmp_path: Path) -> Iterator[Asked]:
     }
     catalog = Catalog(installed=False)
     catalog.add(*connector_plugin(VaultConnector, "Vault"))
-    herder = Herder(Worker(WorkerConfig(worker), MemoryOffsetStore(), catalog))
+    herder = StandaloneHerder(Worker(WorkerConfig(worker), MemoryOffsetStore(), catalog))
     yield Asked(herder)
     herder.close()
 

@@ -23,7 +23,7 @@ from headwater.connect.distributed.transactional_worker import TransactionalWork
 from headwater.connect.distributed.worker_membership import Membership
 from headwater.connect.plugins import Catalog
 from headwater.connect.rest import rights
-from headwater.connect.rest.door import Route, connect_door
+from headwater.connect.rest.api import Route, connect_door
 from headwater.connect.rest.forwarding import Forwarding
 from headwater.connect.rest.loggers import set_level
 from headwater.connect.rest.security import peers_tls, security_of

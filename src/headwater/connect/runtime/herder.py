@@ -52,7 +52,7 @@ class Running:
 
 
 class _Context:
-    def __init__(self, herder: "Herder", name: str) -> None:
+    def __init__(self, herder: "StandaloneHerder", name: str) -> None:
         self._herder, self._name = herder, name
 
     def request_task_reconfiguration(self) -> None:
@@ -62,7 +62,7 @@ class _Context:
         self._herder.connector_failed(self._name, error)
 
 
-class Herder:
+class StandaloneHerder:
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
         self._lock = threading.RLock()

@@ -1,4 +1,4 @@
-"""Questions answered from the last commits of the tasks at hand: rows for JSON, by partition, each in the order of its
+"""Queries answered from the last commits of the tasks at hand: rows for JSON, by partition, each in the order of its
 store.
 """
 
@@ -7,8 +7,8 @@ from itertools import islice
 from typing import Any
 
 from headwater.client.partitioner import partition_for_key
-from headwater.streams.query.questions import Question, plain
 from headwater.streams.query.readable import Readable, opened
+from headwater.streams.query.store_query import StoreQuery, plain
 from headwater.streams.serdes.port import Serde
 from headwater.streams.stores.spec import StoreKind
 from headwater.streams.topology.stores import StorePlan
@@ -16,29 +16,29 @@ from headwater.streams.topology.stores import StorePlan
 Row = dict[str, Any]
 
 
-def answer(tasks: Sequence[tuple[Readable, StorePlan]], question: Question) -> list[Row]:
+def answer(tasks: Sequence[tuple[Readable, StorePlan]], query: StoreQuery) -> list[Row]:
     """A row for each that was found, with its partition; at most `limit` and one more, which shows that there are
     others.
 
     Of a value by key there is at most one, and `count` gives one row with the count of all.
     """
-    if question.operation.gives == "value":
-        tasks = _likely_first(tasks, question.key)
+    if query.operation.gives == "value":
+        tasks = _likely_first(tasks, query.key)
     found: list[Row] = []
     for task, plan in tasks:
         shaped = _Shape(plan, task)
         with opened(task, plan) as store:
-            ask = getattr(store, question.operation.method)
-            given = ask(*question.arguments, **({"reverse": True} if question.reverse else {}))
-            match question.operation.gives:
+            ask = getattr(store, query.operation.method)
+            given = ask(*query.arguments, **({"reverse": True} if query.reverse else {}))
+            match query.operation.gives:
                 case "count":
                     found.append({"partition": task.partition, "count": given})
                 case "value" if given is not None:
                     return [{"partition": task.partition, **shaped.value(given)}]
                 case "rows":
-                    rows = islice(given, question.limit + 1 - len(found))
-                    found += [{"partition": task.partition, **shaped.row(question, each)} for each in rows]
-                    if len(found) > question.limit:
+                    rows = islice(given, query.limit + 1 - len(found))
+                    found += [{"partition": task.partition, **shaped.row(query, each)} for each in rows]
+                    if len(found) > query.limit:
                         break
     return found
 
@@ -70,7 +70,7 @@ class _Shape:
             return {"value": plain(value, self._value), "timestamp": timestamp}
         return {"value": plain(given, self._value)}
 
-    def row(self, question: Question, given: tuple[Any, ...]) -> Row:
+    def row(self, query: StoreQuery, given: tuple[Any, ...]) -> Row:
         match self._kind:
             case StoreKind.KEY_VALUE:
                 return {"key": plain(given[0], self._key), **self.value(given[1])}
@@ -81,5 +81,5 @@ class _Shape:
                 key, start, end, value = given
                 return {"key": plain(key, self._key), "start": start, "end": end, **self.value(value)}
             case StoreKind.WINDOW:
-                key, start, value = given if len(given) == 3 else (question.key, *given)
+                key, start, value = given if len(given) == 3 else (query.key, *given)
                 return {"key": plain(key, self._key), "start": start, **self.value(value)}

@@ -12,8 +12,8 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from headwater.streams.query.api import QueryDoor
 from headwater.streams.query.directory import Alone, Directory
-from headwater.streams.query.door import QueryDoor
 from headwater.streams.query.readable import Readable
 from headwater.streams.query.short_slice import take_short_slice
 from headwater.streams.topology.stores import StorePlan

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from headwater.base.errors import UserError
-from headwater.streams.query.questions import encode, from_json, plain
+from headwater.streams.query.store_query import encode, from_json, plain
 from headwater.streams.serdes.port import SerdeError
 from headwater.streams.testing.driver import Driver
 

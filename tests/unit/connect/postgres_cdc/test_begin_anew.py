@@ -10,7 +10,7 @@ import pytest
 from headwater.connect.connectors.postgres_cdc import catalog, connector, replication
 from headwater.connect.connectors.postgres_cdc.catalog import Moment, Slot
 from headwater.connect.connectors.postgres_cdc.connector import PostgresCdcTask
-from headwater.connect.connectors.postgres_cdc.initial_rows import is_unfinished
+from headwater.connect.connectors.postgres_cdc.snapshot import is_unfinished
 from headwater.connect.errors import ConnectError
 
 FINISHED = {"lsn": 50, "lsn_unit": 49, "lsn_nth": 0}

@@ -11,7 +11,6 @@ from headwater.connect.connectors.postgres_cdc.change_stream import ChangeStream
 from headwater.connect.connectors.postgres_cdc.column_rules import ColumnRules
 from headwater.connect.connectors.postgres_cdc.column_types import Modes, TypeInfo
 from headwater.connect.connectors.postgres_cdc.envelope import SOURCE_SCHEMA, TRANSACTION_SCHEMA, Envelopes, Names
-from headwater.connect.connectors.postgres_cdc.initial_rows import snapshot_offset
 from headwater.connect.connectors.postgres_cdc.pgoutput import (
     UNCHANGED,
     Begin,
@@ -24,6 +23,7 @@ from headwater.connect.connectors.postgres_cdc.pgoutput import (
     Truncate,
     Update,
 )
+from headwater.connect.connectors.postgres_cdc.snapshot import snapshot_offset
 from headwater.connect.connectors.postgres_cdc.table_model import Column, Naming, Table, TableModel
 from headwater.connect.data import schema as s
 from headwater.connect.data.record import SourceRecord

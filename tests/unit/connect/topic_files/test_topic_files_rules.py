@@ -9,9 +9,9 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from headwater.connect.connectors.topic_files.connector import TopicFilesConnector
+from headwater.connect.connectors.topic_files.locations import HdfsLocation, S3Location, location_of
 from headwater.connect.connectors.topic_files.names import FileName, HiddenName
 from headwater.connect.connectors.topic_files.partitioners import NULL_VALUE, by_fields, by_partition, by_time, escape
-from headwater.connect.connectors.topic_files.places import HdfsPlace, S3Place, place_of
 from headwater.connect.connectors.topic_files.rotation import Cut, Entry, Limits
 from headwater.connect.data import schema as s
 from headwater.connect.data.record import SinkRecord
@@ -170,18 +170,22 @@ def test_one_directory_too_many_ends_the_open_files() -> None:
 
 @pytest.mark.parametrize(("given", "path"), [("/a b", "/a b"), ("rel/x", "rel/x"), ("file:///a%20b", "/a b")])
 def test_local_paths(given: str, path: str) -> None:
-    assert str(place_of(TopicFilesConnector.config_def.parse({"path": given}))) == path
+    assert str(location_of(TopicFilesConnector.config_def.parse({"path": given}))) == path
 
 
 def test_places_elsewhere() -> None:
     parse = TopicFilesConnector.config_def.parse
     keys = {"aws.access.key.id": "me", "aws.secret.access.key": "x"}
-    assert place_of(parse({"path": "s3://bucket/a/b/", **keys})) == S3Place("bucket", "a/b", "us-east-1", "", "me", "x")
-    assert place_of(parse({"path": "s3://bucket", "s3.endpoint": "http://h:1"})) == S3Place(
+    assert location_of(parse({"path": "s3://bucket/a/b/", **keys})) == S3Location(
+        "bucket", "a/b", "us-east-1", "", "me", "x"
+    )
+    assert location_of(parse({"path": "s3://bucket", "s3.endpoint": "http://h:1"})) == S3Location(
         "bucket", "", "us-east-1", "http://h:1", "", ""
     )
-    assert place_of(parse({"path": "webhdfs://h/a%20b"})) == HdfsPlace("h", 9870, Path("/a b"), "")
-    assert place_of(parse({"path": "webhdfs://h:1/a", "webhdfs.user": "me"})) == HdfsPlace("h", 1, Path("/a"), "me")
+    assert location_of(parse({"path": "webhdfs://h/a%20b"})) == HdfsLocation("h", 9870, Path("/a b"), "")
+    assert location_of(parse({"path": "webhdfs://h:1/a", "webhdfs.user": "me"})) == HdfsLocation(
+        "h", 1, Path("/a"), "me"
+    )
 
 
 @pytest.mark.parametrize(

@@ -19,11 +19,11 @@ from headwater.streams.query import connect
 from headwater.streams.query.answers import answer
 from headwater.streams.query.directory import Host, partitions_here
 from headwater.streams.query.local import LocalStore
-from headwater.streams.query.questions import BadQuestion, encode, from_json, from_text, parse, plain
 from headwater.streams.query.readable import NotReady, store_plan
 from headwater.streams.query.server import QueryServer
 from headwater.streams.query.slots import LeadDirectory, SlotDirectory
 from headwater.streams.query.state_reader import StateReader
+from headwater.streams.query.store_query import BadStoreQuery, encode, from_json, from_text, parse, plain
 from headwater.streams.serdes.resolving import resolve
 from headwater.streams.serdes.stock import TEXT
 from headwater.streams.slot.open_task import Clients, OpenTask
@@ -319,7 +319,7 @@ def test_json_tells_texts_and_numbers_apart() -> None:
     ],
 )
 def test_questions_that_make_no_sense(operation: str, given: dict[str, str], wrong: str) -> None:
-    with pytest.raises(BadQuestion, match=wrong):
+    with pytest.raises(BadStoreQuery, match=wrong):
         parse(StoreKind.KEY_VALUE, operation, given, resolve("long"))
 
 

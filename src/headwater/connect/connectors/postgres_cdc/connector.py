@@ -22,13 +22,13 @@ from headwater.connect.connectors.postgres_cdc.change_stream import ChangeStream
 from headwater.connect.connectors.postgres_cdc.column_rules import ColumnRules, Patterns, TableFilter
 from headwater.connect.connectors.postgres_cdc.column_types import Modes, TypeInfo, binary_of
 from headwater.connect.connectors.postgres_cdc.envelope import SOURCE_SCHEMA, TRANSACTION_SCHEMA, Envelopes, Names
-from headwater.connect.connectors.postgres_cdc.initial_rows import (
+from headwater.connect.connectors.postgres_cdc.pgoutput import Keepalive, Relation, decode
+from headwater.connect.connectors.postgres_cdc.snapshot import (
     begun_anew,
     is_unfinished,
     snapshot_records,
     tables_read,
 )
-from headwater.connect.connectors.postgres_cdc.pgoutput import Keepalive, Relation, decode
 from headwater.connect.connectors.postgres_cdc.table_model import Naming, Table, TableModel
 from headwater.connect.data import schema as s
 from headwater.connect.data.record import Header, SourceRecord

@@ -19,9 +19,15 @@ from headwater.connect.api import Offsets, SinkConnector, SinkTask
 from headwater.connect.config.definition import ConfigDef, ConfigValue
 from headwater.connect.config.keys import HIGH, LOW, MEDIUM, REQUIRED, TimeZone, listing, long, secret, text, whole
 from headwater.connect.connectors.topic_files.formats import AvroContainer, Format, JsonLines, Parquet
+from headwater.connect.connectors.topic_files.locations import (
+    HdfsLocation,
+    S3Location,
+    check_path,
+    location_of,
+    scheme_of,
+)
 from headwater.connect.connectors.topic_files.object_store import ObjectStore
 from headwater.connect.connectors.topic_files.partitioners import Partitioner, by_fields, by_partition, by_time
-from headwater.connect.connectors.topic_files.places import HdfsPlace, S3Place, check_path, place_of, scheme_of
 from headwater.connect.connectors.topic_files.rotation import Cut, Entry, Limits
 from headwater.connect.connectors.topic_files.store import FileStore, Store, Written
 from headwater.connect.connectors.topic_files.webhdfs import WebHdfs
@@ -49,13 +55,13 @@ _REFUSED: Final = {
 
 def open_store(config: Mapping[str, Any]) -> Store:
     width = config["filename.offset.zero.pad.width"]
-    match place_of(config):
-        case S3Place() as place:
+    match location_of(config):
+        case S3Location() as location:
             from headwater.connect.connectors.topic_files.s3 import S3Objects
 
-            return ObjectStore(S3Objects(place), config["path"].rstrip("/"), width)
-        case HdfsPlace() as place:
-            return FileStore(place.directory, width, WebHdfs(place))
+            return ObjectStore(S3Objects(location), config["path"].rstrip("/"), width)
+        case HdfsLocation() as location:
+            return FileStore(location.directory, width, WebHdfs(location))
         case local:
             return FileStore(local, width)
 

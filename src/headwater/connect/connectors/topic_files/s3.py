@@ -11,7 +11,7 @@ import contextlib
 import ctypes
 from typing import TYPE_CHECKING, Final
 
-from headwater.connect.connectors.topic_files.places import S3Place
+from headwater.connect.connectors.topic_files.locations import S3Location
 
 if TYPE_CHECKING:
     from pyarrow import NativeFile
@@ -21,9 +21,9 @@ _PATIENCE_S: Final = 30
 
 
 class S3Objects:
-    def __init__(self, place: S3Place) -> None:
-        self._system = _client(place)
-        self._root = f"{place.bucket}/{place.prefix}".rstrip("/")
+    def __init__(self, location: S3Location) -> None:
+        self._system = _client(location)
+        self._root = f"{location.bucket}/{location.prefix}".rstrip("/")
 
     def keys(self, prefix: str) -> list[str]:
         from pyarrow.fs import FileSelector, FileType
@@ -56,14 +56,14 @@ def _never_destroy(stream: "NativeFile") -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(stream))
 
 
-def _client(place: S3Place) -> "S3FileSystem":
+def _client(location: S3Location) -> "S3FileSystem":
     from pyarrow.fs import S3FileSystem
 
     return S3FileSystem(
-        access_key=place.access_key or None,
-        secret_key=place.secret_key or None,
-        region=place.region,
-        endpoint_override=place.endpoint or None,
+        access_key=location.access_key or None,
+        secret_key=location.secret_key or None,
+        region=location.region,
+        endpoint_override=location.endpoint or None,
         background_writes=True,  # see above
         request_timeout=_PATIENCE_S,
         connect_timeout=_PATIENCE_S,

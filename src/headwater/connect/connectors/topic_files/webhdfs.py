@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
-from headwater.connect.connectors.topic_files.places import HdfsPlace
+from headwater.connect.connectors.topic_files.locations import HdfsLocation
 
 _PATIENCE_S: Final = 60
 _TOLD_MAX: Final = 500
@@ -21,9 +21,9 @@ _TOLD_MAX: Final = 500
 class WebHdfs:
     """A `FileSystem`. Names stay once the NameNode has answered, so there is nothing to sync."""
 
-    def __init__(self, place: HdfsPlace) -> None:
-        self._host, self._port = place.host, place.port
-        self._user = place.user or getpass.getuser()
+    def __init__(self, location: HdfsLocation) -> None:
+        self._host, self._port = location.host, location.port
+        self._user = location.user or getpass.getuser()
 
     def walk(self, directory: Path) -> Iterator[Path]:
         try:

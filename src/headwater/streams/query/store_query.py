@@ -24,7 +24,7 @@ _FRACTIONAL: Final = ("float", "double")
 _PLAIN: Final = (str, int, float, bool, list, dict, type(None))
 
 
-class BadQuestion(Exception):
+class BadStoreQuery(Exception):
     """The parameters make no sense; the message is for people."""
 
 
@@ -73,7 +73,7 @@ OPERATIONS: Final[Mapping[StoreKind, Mapping[str, Operation]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class StoreQuery:
     """One operation with its arguments, ready to be asked of a typed store."""
 
     operation: Operation
@@ -83,29 +83,29 @@ class Question:
     key: Any = None
 
 
-def parse(kind: StoreKind, name: str, given: Mapping[str, str], key: Serde) -> Question:
-    """Raises BadQuestion."""
+def parse(kind: StoreKind, name: str, given: Mapping[str, str], key: Serde) -> StoreQuery:
+    """Raises BadStoreQuery."""
     known = OPERATIONS[kind]
     operation = known.get(name)
     if operation is None:
-        raise BadQuestion(f"A {kind} store has no {name[:50]!r}; it has {', '.join(known)}")
+        raise BadStoreQuery(f"A {kind} store has no {name[:50]!r}; it has {', '.join(known)}")
     keys = [_key(parameter, given, key) for parameter in operation.keys]
     for parameter, found in zip(operation.keys, keys, strict=True):
         if found is None:
-            raise BadQuestion(f"{name} needs a parameter {parameter}")
+            raise BadStoreQuery(f"{name} needs a parameter {parameter}")
     arguments = keys + [_key(parameter, given, key) for parameter in operation.optional_keys]
     for parameter, default in operation.times.items():
         at = _integer(parameter, given, default)
         if at is None:
-            raise BadQuestion(f"{name} needs a parameter {parameter}")
+            raise BadStoreQuery(f"{name} needs a parameter {parameter}")
         arguments.append(at)
     reverse = given.get("reverse", "false").lower() == "true"
     if reverse and not operation.ordered:
-        raise BadQuestion(f"{name} takes no reverse")
+        raise BadStoreQuery(f"{name} takes no reverse")
     limit = _integer("limit", given, ROWS_MAX) or 0
     if not 1 <= limit <= ROWS_MAX:
-        raise BadQuestion(f"limit is from 1 to {ROWS_MAX}")
-    return Question(operation, tuple(arguments), reverse, limit, keys[0] if keys else None)
+        raise BadStoreQuery(f"limit is from 1 to {ROWS_MAX}")
+    return StoreQuery(operation, tuple(arguments), reverse, limit, keys[0] if keys else None)
 
 
 def _integer(name: str, given: Mapping[str, str], default: int | None) -> int | None:
@@ -114,7 +114,7 @@ def _integer(name: str, given: Mapping[str, str], default: int | None) -> int | 
         return default
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit() and len(digits) <= 19) or abs(int(text)) > LONG_MAX:
-        raise BadQuestion(f"{name} is a whole number, not {text[:50]!r}")
+        raise BadStoreQuery(f"{name} is a whole number, not {text[:50]!r}")
     return int(text)
 
 
@@ -130,7 +130,7 @@ def _key(name: str, given: Mapping[str, str], serde: Serde) -> Any:
             try:
                 return read(given[parameter], serde)
             except (ValueError, SerdeError, binascii.Error) as error:
-                raise BadQuestion(f"{parameter} cannot be a key, whose serde is {serde.name}: {error}") from None
+                raise BadStoreQuery(f"{parameter} cannot be a key, whose serde is {serde.name}: {error}") from None
     return None
 
 

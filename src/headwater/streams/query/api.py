@@ -2,7 +2,7 @@
 
     GET /                                application, hosts and the partitions of each store that they hold
     GET /stores                          name, kind, serdes and partitions of each store
-    GET /stores/{store}/{operation}?...  see `questions`; `scope=local` asks this host alone
+    GET /stores/{store}/{operation}?...  see `store_query`; `scope=local` asks this host alone
 
 Every request needs the run's secret: `Authorization: Bearer ...`; where the door has a login, a user who may READ the
 application's group will do. Answers show the last commit. Where other hosts hold partitions of the store, they are
@@ -22,8 +22,8 @@ from headwater.base.acls import Operation
 from headwater.client.partitioner import partition_for_key
 from headwater.streams.query.answers import Row, answer
 from headwater.streams.query.directory import Directory, Host, partitions_here
-from headwater.streams.query.questions import BadQuestion, Question, encode, parse
 from headwater.streams.query.readable import NotReady, Readable, store_names, store_plan
+from headwater.streams.query.store_query import BadStoreQuery, StoreQuery, encode, parse
 from headwater.streams.stores.state import StateClosed
 from headwater.streams.topology.stores import StorePlan
 from headwater.web.callers import group
@@ -121,30 +121,30 @@ class QueryDoor:
         given = dict(request.query)
         local = given.pop("scope", "") == "local"
         if not here and (known_here := self._known(name)) is not None:
-            question = self._parse(request.parameters["operation"], given, known_here)
-            return self._finish(question, await self._routed(name, request, question, known_here, others))
+            query = self._parse(request.parameters["operation"], given, known_here)
+            return self._finish(query, await self._routed(name, request, query, known_here, others))
         if not here:  # its serdes are known where it is
             return await self._ask(others[0], request, scope="")
-        question = self._parse(request.parameters["operation"], given, here[0])
-        found = self._answer(here, question)
+        query = self._parse(request.parameters["operation"], given, here[0])
+        found = self._answer(here, query)
         if not local:
-            is_known = question.operation.gives == "value" and bool(found)
+            is_known = query.operation.gives == "value" and bool(found)
             if not is_known:
                 found = await self._with_others(name, request, here, others, found)
-        return self._finish(question, found)
+        return self._finish(query, found)
 
     async def _routed(
         self,
         name: str,
         request: Request,
-        question: Question,
+        query: StoreQuery,
         known: tuple[Readable, StorePlan],
         others: Sequence[Host],
     ) -> list[Row]:
         """By key: of the host where the default partitioner puts the key; of all others if nothing is there."""
-        if question.operation.gives == "value":
+        if query.operation.gives == "value":
             task, plan = known
-            key = (plan.key or task.settings.key).serialize(question.key)
+            key = (plan.key or task.settings.key).serialize(query.key)
             partition = partition_for_key(key, self._directory.partitions(name))
             owner = next((host for host in others if partition in host.stores[name]), None)
             if owner is not None:
@@ -154,16 +154,16 @@ class QueryDoor:
                     return [json.loads(answer.body)]
         return await self._with_others(name, request, (), others, [])
 
-    def _parse(self, operation: str, given: dict[str, str], here: tuple[Readable, StorePlan]) -> Question:
+    def _parse(self, operation: str, given: dict[str, str], here: tuple[Readable, StorePlan]) -> StoreQuery:
         task, plan = here
         try:
             return parse(plan.spec.kind, operation, given, plan.key or task.settings.key)
-        except BadQuestion as problem:
+        except BadStoreQuery as problem:
             raise HttpError(400, str(problem)) from None
 
-    def _answer(self, here: Sequence[tuple[Readable, StorePlan]], question: Question) -> list[Row]:
+    def _answer(self, here: Sequence[tuple[Readable, StorePlan]], query: StoreQuery) -> list[Row]:
         try:
-            return answer(here, question)
+            return answer(here, query)
         except (lmdb.Error, StateClosed) as problem:  # its state was closed or made anew between two steps of this one
             raise HttpError(503, f"The state is being opened: {problem}", headers={"Retry-After": "1"}) from None
 
@@ -212,15 +212,15 @@ class QueryDoor:
             raise HttpError(found.status, str(document.get("message", "")), code=document.get("error_code"))
         return Response(found.status, found.body, {"Content-Type": "application/json"})
 
-    def _finish(self, question: Question, found: list[Row]) -> Response:
-        match question.operation.gives:
+    def _finish(self, query: StoreQuery, found: list[Row]) -> Response:
+        match query.operation.gives:
             case "count":
                 return _json({"count": sum(row["count"] for row in found), "counts": found})
             case "value":
                 if not found:
                     raise HttpError(404, "There is nothing under this key", code=NO_SUCH_KEY)
                 return _json(found[0])
-        return _json({"rows": found[: question.limit], "truncated": len(found) > question.limit})
+        return _json({"rows": found[: query.limit], "truncated": len(found) > query.limit})
 
 
 def _json(document: Any) -> Response:

@@ -9,7 +9,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 _SCHEME: Final = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*)://")
 
 
-class S3Place(NamedTuple):
+class S3Location(NamedTuple):
     bucket: str
     prefix: str
     region: str
@@ -18,24 +18,24 @@ class S3Place(NamedTuple):
     secret_key: str
 
 
-class HdfsPlace(NamedTuple):
+class HdfsLocation(NamedTuple):
     host: str
     port: int
     directory: Path
     user: str
 
 
-Place = Path | S3Place | HdfsPlace
+Location = Path | S3Location | HdfsLocation
 
 
-def place_of(config: Mapping[str, Any]) -> Place:
+def location_of(config: Mapping[str, Any]) -> Location:
     """ValueError says why not."""
     given = config["path"]
     scheme = scheme_of(given)
     parts = check_path(given)
     if scheme == "s3":
         secret = config["aws.secret.access.key"]
-        return S3Place(
+        return S3Location(
             parts.netloc,
             unquote(parts.path).strip("/"),
             config["s3.region"],
@@ -45,7 +45,7 @@ def place_of(config: Mapping[str, Any]) -> Place:
         )
     if scheme == "webhdfs":
         assert parts.hostname is not None
-        return HdfsPlace(parts.hostname, parts.port or 9870, Path(unquote(parts.path)), config["webhdfs.user"])
+        return HdfsLocation(parts.hostname, parts.port or 9870, Path(unquote(parts.path)), config["webhdfs.user"])
     return Path(unquote(parts.path)) if scheme == "file" else Path(given)
 
 

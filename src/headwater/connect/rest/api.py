@@ -40,7 +40,7 @@ _PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
 Route = tuple[str, str, rights.Handler, rights.Guard]
 
 
-class HerderFace(Protocol):
+class Herder(Protocol):
     """What the door asks of a herder, a standalone one's or a distributed one's.
     What may wait is called in a thread.
     """
@@ -119,7 +119,7 @@ def _config(document: Any, *, nulls: bool = False) -> dict[str, Any]:
 class Api:
     """The handlers. `thread` runs what may wait."""
 
-    def __init__(self, herder: HerderFace) -> None:
+    def __init__(self, herder: Herder) -> None:
         self._herder = herder
         self._cluster_id: str | None = None
 
@@ -332,7 +332,7 @@ def _check_name(name: str, config: dict[str, Any]) -> None:
         raise HttpError(400, f"Connector name configuration ({given}) doesn't match connector name in the URL ({name})")
 
 
-def connect_door(herder: HerderFace, *more: Route, forwarding: Forwarding | None = None) -> ConnectDoor:
+def connect_door(herder: Herder, *more: Route, forwarding: Forwarding | None = None) -> ConnectDoor:
     """`more`: what workers ask of each other."""
     api, router = Api(herder), Router()
     one = "/connectors/{connector}"
