@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from bench.beside import counting
+from bench.counting_process import counting
 from bench.replay import replay
 from bench.report import LESS, Figure, Kind
 from bench.requests import Broken

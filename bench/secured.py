@@ -23,8 +23,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.beside import counting
 from bench.brokers import ALSO_LISTENER, ROOT, Broker, free_ports
+from bench.counting_process import counting
 from bench.replay import replay
 from bench.report import LESS, MORE, Figure, Kind
 from bench.requests import Broken, frame, string

@@ -14,7 +14,7 @@ from headwater.base.errors import ErrorCode, UserError
 from headwater.cli.kafka import launch
 from headwater.cli.kafka.exits import exception_name
 from headwater.cli.kafka.options import BOOTSTRAP, Option, Options, Usage, parse, run_with, usage_text
-from headwater.cli.kafka.registered import addresses, brokers_in
+from headwater.cli.kafka.registered_brokers import addresses, brokers_in
 
 OPTIONS = (
     BOOTSTRAP,
@@ -91,7 +91,7 @@ def test_zookeeper_is_looked_into_for_the_brokers(
         asked.append(connect)
         return "h:1,h:2"
 
-    monkeypatch.setattr("headwater.cli.kafka.registered.brokers_in", brokers_in)
+    monkeypatch.setattr("headwater.cli.kafka.registered_brokers.brokers_in", brokers_in)
     options = Options({"zookeeper": ["z:2181"]})
     assert [options.bootstrap(), options.bootstrap()] == ["h:1,h:2"] * 2
     assert asked == ["z:2181"]

@@ -119,7 +119,7 @@ def transactions(
     elif producers is not None:
         _producers(target, producers)
     else:
-        from headwater.cli.starts import parse_duration_ms
+        from headwater.cli.offset_option import parse_duration_ms
 
         duration_ms = -1 if longer_than is None else parse_duration_ms(longer_than)
         value = [

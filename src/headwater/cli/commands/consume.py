@@ -112,7 +112,7 @@ def consume(
     %h{%k=%v } headers, %e leader epoch, %K %V %T %H lengths and counts, %i number, %x %y producer.
     In braces: base64, hex, json for text; hex, big32, little64 and the like for numbers. \\n \\t \\xNN.
     """
-    from headwater.cli.starts import parse_window
+    from headwater.cli.offset_option import parse_window
     from headwater.client.positions import End
 
     window = parse_window(start or "start", time.time_ns() // 1_000_000)

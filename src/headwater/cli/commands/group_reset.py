@@ -57,8 +57,8 @@ def reset(
 
 def _target(name: str, where: str | None, shift: int | None, from_file: Path | None) -> "ResetTo":
     from headwater.base.errors import UserError
+    from headwater.cli.offset_option import parse_window
     from headwater.cli.resets import Current, Earliest, Latest, Planned, ShiftBy, ToOffset, ToTime, read_plan
-    from headwater.cli.starts import parse_window
     from headwater.client.positions import AtOffset, AtTime, Beginning, End
 
     if shift is not None:

@@ -31,7 +31,7 @@ partition_option = click.option(
 @client_options
 def offsets(target: Target, name: str, partitions: tuple[int, ...], at: str | None) -> None:
     """Show where each partition begins and ends."""
-    from headwater.cli.starts import parse_time
+    from headwater.cli.offset_option import parse_time
     from headwater.client.types import EARLIEST, LATEST
 
     timestamp_ms = None if at is None else parse_time(at, _now_ms())
@@ -60,7 +60,7 @@ def offsets(target: Target, name: str, partitions: tuple[int, ...], at: str | No
 def trim(target: Target, name: str, partitions: tuple[int, ...], before: str, yes: bool) -> int:
     """Drop the oldest records of a topic. They cannot be brought back."""
     from headwater.base.errors import KafkaError
-    from headwater.cli.starts import parse_window
+    from headwater.cli.offset_option import parse_window
     from headwater.client.positions import AtOffset, AtTime, End
     from headwater.client.record_reader import resolve
 

@@ -116,7 +116,7 @@ class Options:
         connect = self.get("zookeeper")
         if connect is None:
             return
-        from headwater.cli.kafka.registered import brokers_in
+        from headwater.cli.kafka.registered_brokers import brokers_in
 
         brokers = brokers_in(connect)
         _warn(f"--zookeeper is gone: the brokers are asked now. Those of {connect} are --bootstrap-server {brokers}")

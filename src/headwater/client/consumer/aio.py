@@ -119,31 +119,33 @@ class AsyncConsumer(ConsumerFace):
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         return await self._engine.run(self._core.committed(partitions_of(partitions), milliseconds(timeout)))
 
-    # Questions
+    # Topics and offsets
 
     async def offsets_for_times(
         self, times: Mapping[TopicPartition, int], timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAt | None]:
         """The first record whose timestamp (ms) is not before the one given; None: there is none."""
-        return await self._engine.run(self._core.questions.offsets_for_times(times, milliseconds(timeout)))
+        return await self._engine.run(self._core.cluster_queries.offsets_for_times(times, milliseconds(timeout)))
 
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        return await self._engine.run(self._core.questions.ends(partitions, milliseconds(timeout), earliest=True))
+        return await self._engine.run(self._core.cluster_queries.ends(partitions, milliseconds(timeout), earliest=True))
 
     async def end_offsets(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        return await self._engine.run(self._core.questions.ends(partitions, milliseconds(timeout), earliest=False))
+        return await self._engine.run(
+            self._core.cluster_queries.ends(partitions, milliseconds(timeout), earliest=False)
+        )
 
     async def partitions_for(self, topic: str, timeout: float | None = None) -> list[Partition]:
         """None of them: there is no such topic."""
-        found = await self._engine.run(self._core.questions.partitions_for(topic, milliseconds(timeout)))
+        found = await self._engine.run(self._core.cluster_queries.partitions_for(topic, milliseconds(timeout)))
         return found.partitions if found is not None else []
 
     async def list_topics(self) -> dict[str, Topic]:
-        return {topic.name: topic for topic in await self._engine.run(self._core.questions.list_topics())}
+        return {topic.name: topic for topic in await self._engine.run(self._core.cluster_queries.list_topics())}
 
     # The end
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from headwater.base.errors import KafkaError, UserError
 from headwater.base.ids import TopicPartition
+from headwater.client.consumer.cluster_queries import ClusterQueries
 from headwater.client.consumer.commits import CommitCallback, Commits, Finished, Offsets
 from headwater.client.consumer.consumer_settings import ConsumerSettings
 from headwater.client.consumer.draining import Drain
@@ -19,7 +20,6 @@ from headwater.client.consumer.fetching import Fetcher
 from headwater.client.consumer.iteration_buffer import IterationBuffer
 from headwater.client.consumer.membership.port import Departure, Membership, RebalanceEvent, RebalanceKind
 from headwater.client.consumer.positions import OffsetAndMetadata, PartitionState, Phase
-from headwater.client.consumer.questions import Questions
 from headwater.client.consumer.record import ConsumerRecord
 from headwater.client.consumer.resolving import Resolver
 from headwater.client.consumer.subscription import Kind, Subscription, SubscriptionPattern
@@ -87,7 +87,7 @@ class ConsumerCore:
             matched=self._pattern_matched,
             refreshed=self._metadata_came,
         )
-        self.questions = Questions(session, settings.fetch.isolation_level, settings.auto_create)
+        self.cluster_queries = ClusterQueries(session, settings.fetch.isolation_level, settings.auto_create)
         self.woken = False
         self.iteration_buffer = IterationBuffer()
         self._news = Signal()

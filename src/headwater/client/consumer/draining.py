@@ -1,6 +1,6 @@
-"""From buffered stretches to what poll gives: records, deserialized, or columns.
+"""From completed fetches to what poll gives: records, deserialized, or columns.
 
-Partitions take turns, stretch by stretch. A record or batch that cannot be read ends a poll before it, if there is
+Partitions take turns, fetch by fetch. A record or batch that cannot be read ends a poll before it, if there is
 something to give, and is raised by the next one; `on_bad_record` may say otherwise. Positions move with what is given.
 Its only state is where the poll under way began: Ctrl-C in the midst of it must not make read what nobody was given.
 """
@@ -10,11 +10,11 @@ from typing import Any, Final, Protocol
 
 from headwater.base.errors import UserError
 from headwater.base.ids import TopicPartition
+from headwater.client.consumer.completed_fetch import CompletedFetch
 from headwater.client.consumer.errors import RecordDeserializationError
 from headwater.client.consumer.fetching import Fetcher
 from headwater.client.consumer.positions import PartitionState
 from headwater.client.consumer.record import ConsumerRecord
-from headwater.client.consumer.stretch import Stretch
 from headwater.client.consumer.subscription import Subscription
 from headwater.client.serialization.lookups import LookupDeferred
 
@@ -77,9 +77,9 @@ class Drain:
         taken: list[ConsumerRecord] = []
         for state in self._turns():
             while len(taken) < limit and state.buffered:
-                stretch = state.buffered[0]
+                fetch = state.buffered[0]
                 try:
-                    given = self._some(state, stretch, limit - len(taken))
+                    given = self._some(state, fetch, limit - len(taken))
                 except Exception:  # the next poll meets it again, with nothing before it
                     self._fetcher.enqueue(state, first=True)
                     if taken:
@@ -110,18 +110,18 @@ class Drain:
 
         for state in self._turns():
             while state.buffered and room() > 0:
-                stretch = state.buffered[0]
+                fetch = state.buffered[0]
                 try:
-                    rows = stretch.append_to(builder, room())
+                    rows = fetch.append_to(builder, room())
                 except RecordDeserializationError as error:
                     if builder.row_count > before:
                         self._fetcher.enqueue(state, first=True)
                         return self._counted_rows(builder.row_count - before)
-                    if not self._skip_batch(state, stretch, error):
+                    if not self._skip_batch(state, fetch, error):
                         self._fetcher.enqueue(state, first=True)
                         raise
                     continue
-                state.moved(stretch)
+                state.moved(fetch)
                 if rows < 0:
                     self._fetcher.enqueue(state, first=True)
                     return self._counted_rows(builder.row_count - before)
@@ -150,25 +150,25 @@ class Drain:
             self._began_at.setdefault(state, (state.position, state.epoch))
             yield state
 
-    def _some(self, state: PartitionState, stretch: Stretch, limit: int) -> list[ConsumerRecord] | None:
-        """Records of one batch, maybe none after all. None: the stretch is at its end."""
+    def _some(self, state: PartitionState, fetch: CompletedFetch, limit: int) -> list[ConsumerRecord] | None:
+        """Records of one batch, maybe none after all. None: the fetch is at its end."""
         try:
-            records = stretch.peek(limit)
+            records = fetch.peek(limit)
         except RecordDeserializationError as error:
-            if self._skip_batch(state, stretch, error):
+            if self._skip_batch(state, fetch, error):
                 return []
             raise
         if not records:
-            state.moved(stretch)
+            state.moved(fetch)
             return None
         if self._key is None and self._value is None:
-            stretch.advance(len(records))
-            state.moved(stretch)
+            fetch.advance(len(records))
+            state.moved(fetch)
             return records
-        return self._deserialized(state, stretch, records)
+        return self._deserialized(state, fetch, records)
 
     def _deserialized(
-        self, state: PartitionState, stretch: Stretch, records: list[ConsumerRecord]
+        self, state: PartitionState, fetch: CompletedFetch, records: list[ConsumerRecord]
     ) -> list[ConsumerRecord]:
         made: list[ConsumerRecord] = []
         done = 0
@@ -187,8 +187,8 @@ class Drain:
             if not made:
                 raise
         finally:
-            stretch.advance(done)
-            state.moved(stretch)
+            fetch.advance(done)
+            state.moved(fetch)
         return made
 
     def _convert(self, record: ConsumerRecord) -> ConsumerRecord:
@@ -215,13 +215,13 @@ class Drain:
         sizes = (-1 if key is None else len(key), -1 if value is None else len(value))
         return ConsumerRecord(topic, partition, offset, timestamp, kind, new_key, new_value, headers, epoch, sizes)
 
-    def _skip_batch(self, state: PartitionState, stretch: Stretch, error: RecordDeserializationError) -> bool:
-        state.moved(stretch)
+    def _skip_batch(self, state: PartitionState, fetch: CompletedFetch, error: RecordDeserializationError) -> bool:
+        state.moved(fetch)
         if self._bad_record is None:
             return False
         self._bad_record(error)
-        stretch.skip_batch()
-        state.moved(stretch)
+        fetch.skip_batch()
+        state.moved(fetch)
         return True
 
     def _finish(self, state: PartitionState) -> None:

@@ -11,13 +11,13 @@ from typing import Any, Protocol
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicPartition
+from headwater.client.consumer.completed_fetch import CompletedFetch
 from headwater.client.consumer.errors import LogTruncationError, OffsetOutOfRange
 from headwater.client.consumer.fetch_errors import SESSION_ERRORS, Remedy, remedy_for
 from headwater.client.consumer.fetch_requests import READ_COMMITTED, FetchSettings
 from headwater.client.consumer.fetch_session import FetchSession, Wanted
 from headwater.client.consumer.lookups import EndOfEpoch
 from headwater.client.consumer.positions import PartitionState
-from headwater.client.consumer.stretch import Stretch
 from headwater.client.consumer.subscription import Subscription
 from headwater.client.errors import error_for
 from headwater.client.reactor.kernel import Timer
@@ -133,7 +133,7 @@ class FetchAnswers(ABC):
             aborted = [(each.producer_id, each.first_offset) for each in data.aborted_transactions or ()]
         self.counters["bytes"] += len(records)
         self.enqueue(state)
-        state.add(Stretch(state.partition, records, wanted.offset, aborted, state.stop))
+        state.add(CompletedFetch(state.partition, records, wanted.offset, aborted, state.stop))
         partition = state.partition
         states = self._subscription.states
         if states.get(partition) is state:  # to the end, so that none starves behind a full response

@@ -1,7 +1,7 @@
 """Fetching: who is asked for what, and what becomes of the answers.
 
 One request is under way per broker. It goes out as soon as the one before is answered, while the application still
-works on the records of that: behind the stretch that is read, one more is buffered per partition, and `fetch.max.bytes`
+works on the records of that: behind the fetch that is read, one more is buffered per partition, and `fetch.max.bytes`
 of all partitions together. A broker one of whose partitions is full waits for it to be read: a request without that
 partition could be held by the broker for `fetch.max.wait.ms`, and the reader with it.
 

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from headwater.base.errors import KafkaError
 from headwater.base.ids import TopicPartition
-from headwater.client.consumer.stretch import Stretch
+from headwater.client.consumer.completed_fetch import CompletedFetch
 
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -76,7 +76,7 @@ class PartitionState:
         self.topic_id: bytes | None = None  # of the topic that the position is in
         self.version = 0
         self.stop: int | None = None  # nothing from this offset on is wanted
-        self.buffered: deque[Stretch] = deque()
+        self.buffered: deque[CompletedFetch] = deque()
         self.buffered_bytes = 0
         self.prefetch = True  # whether to fetch on behind what is buffered
         self.queued = False  # among those that the reader takes in turn
@@ -155,23 +155,23 @@ class PartitionState:
             return last.end_offset, last.end_epoch
         return self.position, self.epoch
 
-    def add(self, stretch: Stretch) -> None:
-        self.buffered.append(stretch)
-        self.buffered_bytes += stretch.size_bytes
+    def add(self, fetch: CompletedFetch) -> None:
+        self.buffered.append(fetch)
+        self.buffered_bytes += fetch.size_bytes
 
     def drop_first(self) -> int:
-        """The first stretch is read. Gives the bytes that became free."""
-        stretch = self.buffered.popleft()
-        self.buffered_bytes -= stretch.size_bytes
+        """The first fetch is read. Gives the bytes that became free."""
+        fetch = self.buffered.popleft()
+        self.buffered_bytes -= fetch.size_bytes
         if not self.buffered:
             self.prefetch = True
-        return stretch.size_bytes
+        return fetch.size_bytes
 
-    def moved(self, stretch: Stretch) -> None:
-        """The reader took something of the first stretch."""
-        self.position = stretch.position
-        if stretch.epoch >= 0:
-            self.epoch = stretch.epoch
+    def moved(self, fetch: CompletedFetch) -> None:
+        """The reader took something of the first fetch."""
+        self.position = fetch.position
+        if fetch.epoch >= 0:
+            self.epoch = fetch.epoch
 
     def lag(self, read_committed: bool) -> int | None:
         end = self.last_stable_offset if read_committed else self.high_watermark

@@ -60,7 +60,7 @@ def test_the_next_stretch_is_fetched_while_the_first_is_read() -> None:
     world.pass_time(0.1)
     assert [request.topics[0].partitions[0].fetch_offset for request in logs.fetches()] == [0, 2]
     world.pass_time(1)
-    assert len(logs.fetches()) == 2  # and no further: two stretches are enough
+    assert len(logs.fetches()) == 2  # and no further: two fetches are enough
     assert values(consumer.read(7)) == [b"a", b"b", b"b", b"c", b"c", b"d", b"d"]
 
 

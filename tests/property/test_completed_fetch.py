@@ -1,4 +1,4 @@
-"""However a stretch is read (records or columns, few or many at a time), it gives what is visible,
+"""However a completed fetch is read (records or columns, few or many at a time), it gives what is visible,
 once and in order.
 """
 
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.base.ids import TopicPartition
-from headwater.client.consumer.stretch import Stretch
+from headwater.client.consumer.completed_fetch import CompletedFetch
 from headwater.records.builder import build_batch
 from headwater.records.codec import ColumnBuilder
 from headwater.records.columns import Columns
@@ -68,36 +68,36 @@ steps = st.lists(st.tuples(st.booleans(), st.integers(1, 5), st.integers(0, 5)),
 def test_every_visible_record_comes_once_and_in_order(
     log: Log, position: int, stop: int | None, plan: list[tuple[bool, int, int]]
 ) -> None:
-    stretch = Stretch(P0, log.data, position, log.aborted, stop)
+    fetch = CompletedFetch(P0, log.data, position, log.aborted, stop)
     limit = float("inf") if stop is None else stop
     expected = [offset for offset in log.visible if position <= offset < limit]
     taken: list[int] = []
     idle = 0
     turn = 0
-    before = stretch.position
+    before = fetch.position
     while idle < 2:
         as_records, wanted, kept = plan[turn % len(plan)]
         turn += 1
         if as_records or turn > 200:
-            records = stretch.peek(wanted)
+            records = fetch.peek(wanted)
             assert len(records) <= wanted
             count = min(kept, len(records)) if turn <= 200 else len(records)
-            stretch.advance(count)
+            fetch.advance(count)
             taken += [record.offset for record in records[:count]]
             idle = 0 if records else idle + 1
         else:
             builder = ColumnBuilder(False)
-            rows = stretch.append_to(builder, wanted)
+            rows = fetch.append_to(builder, wanted)
             assert rows <= wanted
             columns = Columns._make(builder.finish())
             taken += list(memoryview(columns.offset).cast("B").cast("q")) if rows else []
             idle = 0 if rows else idle + 1
-        assert stretch.position >= before
-        before = stretch.position
-        assert not taken or stretch.position > taken[-1]
+        assert fetch.position >= before
+        before = fetch.position
+        assert not taken or fetch.position > taken[-1]
     assert taken == expected
-    assert stretch.end_offset == (max(position, log.end) if log.data else position)
+    assert fetch.end_offset == (max(position, log.end) if log.data else position)
     if stop is not None and log.end >= stop:
-        assert stretch.position == max(position, stop)
+        assert fetch.position == max(position, stop)
     elif log.data:
-        assert stretch.position == max(position, log.end)
+        assert fetch.position == max(position, log.end)

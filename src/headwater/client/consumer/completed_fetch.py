@@ -1,6 +1,6 @@
 """What one fetch brought of one partition: batches, read lazily, as records or as columns, from a position on.
 
-A stretch keeps the bytes as they came. It opens one batch at a time and hands out what is wanted of it, so that a poll
+It keeps the bytes as they came. It opens one batch at a time and hands out what is wanted of it, so that a poll
 for 500 records does not pay for the megabyte behind them. `position` is the offset that the reader goes on at: past the
 last record given, and at the end of a batch past whatever it hid (control records, aborted ones, holes). Owned by the
 partition's state.
@@ -25,7 +25,7 @@ _LAST_OFFSET_DELTA: Final = Struct(">i")
 _LAST_OFFSET_DELTA_AT: Final = 23
 
 
-class Stretch:
+class CompletedFetch:
     """`end_offset` is where the next fetch goes on, `end_epoch` the leader epoch of the last batch (-1: no batch)."""
 
     __slots__ = (

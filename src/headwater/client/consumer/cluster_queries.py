@@ -11,7 +11,7 @@ from headwater.client.session import Session
 from headwater.client.types import OffsetAt, Topic
 
 
-class Questions:
+class ClusterQueries:
     def __init__(self, session: Session, isolation_level: int, auto_create: bool) -> None:
         self._session = session
         self._isolation_level = isolation_level

@@ -3,7 +3,7 @@
 import pytest
 
 from headwater.base.errors import UserError
-from headwater.cli.starts import parse_duration_ms, parse_time, parse_window
+from headwater.cli.offset_option import parse_duration_ms, parse_time, parse_window
 from headwater.client.positions import AtOffset, AtTime, Beginning, End, Last, Window
 
 NOW = 1_800_000_000_000
