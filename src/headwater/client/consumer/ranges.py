@@ -60,11 +60,11 @@ class RangeReader:
 
     def offsets(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAt | None]:
         """The first offset of a time (ms); None: nothing is so young."""
-        return self._run(self._core.questions.offsets_for_times(times, None))
+        return self._run(self._core.cluster_queries.offsets_for_times(times, None))
 
     def ends(self, partitions: list[TopicPartition], *, earliest: bool) -> dict[TopicPartition, int]:
         """Where the partitions begin, or end; read_committed, before the first open transaction."""
-        return self._run(self._core.questions.ends(partitions, None, earliest=earliest))
+        return self._run(self._core.cluster_queries.ends(partitions, None, earliest=earliest))
 
     def topic(self, name: str) -> Topic:
         return self._run(self._core.session.topic(name))
