@@ -6,6 +6,7 @@ import time
 import pytest
 
 from chaos.support.cluster import SESSION_MS, Cluster
+from chaos.support.dice import dice
 from chaos.support.processes import WAIT_S
 from chaos.support.workload import Workload
 from compat.support.members import until
@@ -70,11 +71,12 @@ def test_the_leader_loses_its_followers_only(cluster: Cluster, topic: str) -> No
 @pytest.mark.soak
 @pytest.mark.timeout(lasting(600, 3600))
 def test_the_leader_loses_one_follower(cluster: Cluster, topic: str) -> None:
+    chance = dice()
     with Workload(cluster, topic, partitions=1) as workload:
         for _ in range(ROUNDS):
             apart: set[int] = set()
             until(
-                lambda apart=apart: has_lost_one(cluster, topic, apart),
+                lambda apart=apart: has_lost_one(cluster, topic, apart, chance),
                 lambda: f"{cluster.views(topic)}\n{cluster.logs()}",
                 WAIT_S,
             )
@@ -89,7 +91,7 @@ def test_the_leader_loses_one_follower(cluster: Cluster, topic: str) -> None:
 def test_the_ensemble_is_down(cluster: Cluster, topic: str) -> None:
     """Longer than the sessions of the brokers. First one server, which is no harm; then all of them."""
     with Workload(cluster, topic) as workload:
-        cluster.kill_server(random.randrange(len(cluster.servers)))
+        cluster.kill_server(dice().randrange(len(cluster.servers)))
         workload.await_progress()
         cluster.start_servers()
         for index in range(len(cluster.servers)):
@@ -112,12 +114,12 @@ def leads_alone(cluster: Cluster, topic: str) -> bool:
     return in_sync == [leader]
 
 
-def has_lost_one(cluster: Cluster, topic: str, apart: set[int]) -> bool:
+def has_lost_one(cluster: Cluster, topic: str, apart: set[int], chance: random.Random) -> bool:
     """Cuts whoever leads now from a follower; these two are `apart`, and the one that does not lead leaves the set."""
     leader, _, in_sync = cluster.describe(topic)[0]
     if leader in cluster.members and leader not in apart:
         cluster.heal()
         apart.clear()
-        apart.update((leader, random.choice([number for number in cluster.members if number != leader])))
+        apart.update((leader, chance.choice([number for number in cluster.members if number != leader])))
         cluster.cut_between(*apart)
     return leader in apart and not apart <= set(in_sync)

@@ -2,7 +2,6 @@
 Streams' own.
 """
 
-import random
 import signal
 import subprocess
 from collections import Counter
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from chaos.support.dice import dice as throw_dice
 from compat.support.java import classpath, java_command
 from compat.support.streams_counter import make_app
 from compat.support.streams_results import PARTITIONS, Results, send_words
@@ -87,9 +87,7 @@ def test_java_and_python_take_turns_in_one_application(broker: Broker, tmp_path:
 @pytest.mark.timeout(3600)
 def test_a_java_application_is_exact_though_it_and_its_broker_are_killed(broker: Broker, tmp_path: Path) -> None:
     """Of Kafka Streams alone, exactly once v2: our broker fences, aborts and commits for it."""
-    seed = random.randrange(1 << 32)
-    print(f"seed {seed}")
-    dice, words, results = random.Random(seed), list[str](), Results(broker)
+    dice, words, results = throw_dice(), list[str](), Results(broker)
     try:
         for number in range(8):
             with _java(broker, tmp_path / "java") as process:

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from chaos.support.dice import chosen_seed
 from compat.support.quick import lasting
 from compat.support.streams_counter import make_app
 from compat.support.streams_results import PARTITIONS, Results, send_words
@@ -131,9 +132,7 @@ def _check(broker: Broker, application: ApplicationLead, results: Results, words
 
 
 def test_counts_are_exact_though_slots_die_and_leases_end(broker: Broker, slots: Slots, tmp_path: Path) -> None:
-    seed = random.randrange(1 << 32) if lasting(0, 1) else 3
-    print(f"seed {seed}")
-    chance = random.Random(seed)
+    chance = random.Random(chosen_seed() if lasting(0, 1) else 3)
     words: list[str] = []
     results = Results(broker)
     try:

@@ -5,13 +5,13 @@ Whatever a broker was at that moment (leader of the records, of the decisions or
 tasks' transactions or of the group, controller), the query goes on by itself, and in the end holds each input once.
 """
 
-import random
 import time
 from pathlib import Path
 
 import pytest
 
 from chaos.support.cluster import Cluster, running
+from chaos.support.dice import dice as throw_dice
 from compat.support.quick import lasting
 from headwater.client import Admin
 from spark.support.copying import PARTITIONS, PATIENCE_S, TOPIC, Copy, copies, lag, send
@@ -28,9 +28,7 @@ def await_all_in_sync(cluster: Cluster) -> None:
 @pytest.mark.soak
 @pytest.mark.timeout(lasting(900, 7200))
 def test_each_effect_once_while_brokers_die(tmp_path: Path) -> None:
-    seed = random.randrange(1 << 30)
-    print(f"seed {seed}")
-    dice = random.Random(seed)
+    dice = throw_dice()
     settings = {"default_replication_factor": "3", "min_insync_replicas": "2"}
     with (
         running(tmp_path / "cluster", **settings) as cluster,

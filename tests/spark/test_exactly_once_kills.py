@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from chaos.support.dice import dice as throw_dice
 from compat.support.quick import lasting, quick
 from headwater.client import Admin, NewTopic
 from headwater.testing import Broker
@@ -24,9 +25,7 @@ MOST_TASKS = 4
 @pytest.mark.soak
 @pytest.mark.timeout(lasting(1200, 7200))
 def test_each_effect_once_whoever_is_killed(tmp_path: Path) -> None:
-    seed = random.randrange(1 << 30)
-    print(f"seed {seed}")
-    dice = random.Random(seed)
+    dice = throw_dice()
     sent: list[str] = []
     config = {name.replace("_", "."): value for name, value in quick().items()}
     with (

@@ -4,13 +4,13 @@ Its last life is on a Spark standalone cluster, with the checkpoints of those on
 of which one is killed on the way.
 """
 
-import random
 import time
 from pathlib import Path
 
 import psycopg
 import pytest
 
+from chaos.support.dice import dice
 from compat.support.quick import lasting
 from headwater.testing import Broker
 from spark.support.demo_results import Visits
@@ -27,9 +27,7 @@ def test_drivers_and_a_worker_that_are_killed_leave_each_effect_once(
     archived_classes: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    seed = random.randrange(1 << 30)
-    print(f"seed {seed}")
-    chance = random.Random(seed)
+    chance = dice()
     directory = tmp_path / "results"
     with Broker() as broker:
         visits = Visits(broker.bootstrap_servers)

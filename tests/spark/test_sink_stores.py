@@ -1,7 +1,6 @@
 """The stores behind the database sinks, without Spark: what retries, zombies, crashes and bad rows do to a table."""
 
 import os
-import random
 import signal
 import sqlite3
 import subprocess
@@ -20,6 +19,7 @@ import psycopg
 import pyarrow
 import pytest
 
+from chaos.support.dice import dice
 from compat.support.quick import lasting
 from headwater.base.errors import UserError
 from headwater.spark.sinks.options import Column, SinkOptions
@@ -422,8 +422,7 @@ run(sys.argv[1], sys.argv[2], sys.argv[3])
 def test_killed_at_random_moments_each_row_is_there_once(case: Case) -> None:
     """A process that writes batches is killed and started again: batches come back in other parts, with other tasks."""
     kind = type(case.store()).__name__
-    seed = random.randrange(1 << 30)
-    chance = random.Random(seed)
+    chance = dice()
     for number in range(lasting(4, 150)):
         process = subprocess.Popen(
             [sys.executable, "-c", WORKER, kind, case.options.place, case.options.table],
@@ -437,6 +436,6 @@ def test_killed_at_random_moments_each_row_is_there_once(case: Case) -> None:
         process.wait()
         process.stdout.close()
         found = case.numbers()
-        assert found == list(range(len(found))), f"seed {seed}, round {number}"
+        assert found == list(range(len(found))), f"round {number}"
         assert len(found) % 40 == 0, "a batch is visible as a whole"
     assert case.numbers()

@@ -3,12 +3,12 @@ tells the slots. The next server goes on with each query, and each row is taken 
 `test_sql_on_spark` kills it once.
 """
 
-import random
 import time
 from pathlib import Path
 
 import pytest
 
+from chaos.support.dice import dice as throw_dice
 from compat.support.local_cluster import until
 from compat.support.sql_server import SqlServer
 from headwater.testing import Broker
@@ -21,9 +21,7 @@ ROUNDS = 12
 @pytest.mark.soak(only=True)
 @pytest.mark.timeout(3600)
 def test_each_row_is_taken_once_though_the_server_is_killed(tmp_path: Path) -> None:
-    seed = random.SystemRandom().randrange(2**32)
-    print(f"seed {seed}")
-    dice = random.Random(seed)
+    dice = throw_dice()
     with Broker({"group.initial.rebalance.delay.ms": 0}) as broker:
         server = SqlServer(broker.bootstrap_servers, tmp_path, "killed_", spark_master="local[3]")
         given = Given(server, broker.bootstrap_servers)
