@@ -363,7 +363,8 @@ def test_up_has_a_schema_registry_that_goes_with_it(headwater: Run, environment:
     again = _status(headwater)["registry"]
     assert again["url"] == registry["url"]
     assert headwater("schema", "list", *url, "-o", "json").stdout.count("users") == 1
-    headwater("down")
+    stopped = headwater("down").stdout.splitlines()
+    assert stopped[0] == f"Stopped the schema registry at {again['url']} (pid {again['pid']})"
     assert _gone(again["pid"])
 
 

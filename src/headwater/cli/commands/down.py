@@ -12,6 +12,7 @@ from headwater.cli.output import emit
 from headwater.cli.paths import default_data_dir
 
 _PATIENCE_S: Final = 30.0
+_CALLED: Final = {"connect": "the Connect worker", "sql": "the SQL server", "registry": "the schema registry"}
 
 
 @click.command()
@@ -33,6 +34,11 @@ def down(data_dir: str | None, timeout_s: float | None, force: bool, output: str
         emit(output, {"stopped": [], "data_dir": str(directory)}, f"Nothing is running on {directory}\n")
         return 0
     brokers = [broker for broker in state.brokers if broker.is_alive]
+    beside = {
+        name: server
+        for name, server in (("connect", state.connect), ("sql", state.sql), ("registry", state.registry))
+        if server is not None and server.is_alive
+    }
     zookeeper = state.zookeeper if state.zookeeper is not None and state.zookeeper.is_alive else None
     timeout_s = _PATIENCE_S * max(1, len(brokers)) if timeout_s is None else timeout_s
     if not send_signal(state.supervisor, signal.SIGTERM):  # killed hard: its children see that, and end by themselves
@@ -52,8 +58,10 @@ def down(data_dir: str | None, timeout_s: float | None, force: bool, output: str
         )
     remove_state(directory)
     stopped = [{"id": broker.id, "port": broker.port, "pid": broker.pid} for broker in brokers]
-    text = "".join(f"Stopped broker {each.id} at {each.address} (pid {each.pid})\n" for each in brokers)
+    text = "".join(f"Stopped {_CALLED[name]} at {each.url} (pid {each.pid})\n" for name, each in beside.items())
+    text += "".join(f"Stopped broker {each.id} at {each.address} (pid {each.pid})\n" for each in brokers)
     value: dict[str, Any] = {"stopped": stopped, "data_dir": str(directory)}
+    value |= {name: {"port": each.port, "pid": each.pid} for name, each in beside.items()}
     if zookeeper is not None:
         text += f"Stopped ZooKeeper at {zookeeper.address} (pid {zookeeper.server_pid})\n"
         value["zookeeper"] = {"port": zookeeper.port, "pid": zookeeper.server_pid}
