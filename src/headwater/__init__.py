@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from headwater import _version
 
 if TYPE_CHECKING:
-    from headwater.client.reading import read as read
+    from headwater.client.topic_frame import read as read
 
 __version__ = _version.VERSION
 
@@ -13,7 +13,7 @@ __version__ = _version.VERSION
 def __getattr__(name: str) -> Any:
     """`headwater.read` loads when it is first used."""
     if name == "read":
-        from headwater.client.reading import read
+        from headwater.client.topic_frame import read
 
         return read
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,7 +1,7 @@
 """Names of a package that load when they are first used, so that a program that needs one of them does not wait for
 all.
 
-    __getattr__, __dir__ = lazy_names(__name__, {"headwater.client.reading": ("read",), ...})
+    __getattr__, __dir__ = lazy_names(__name__, {"headwater.client.topic_frame": ("read",), ...})
 """
 
 import sys

@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from headwater.client.producer.types import ProducerRecord as ProducerRecord
     from headwater.client.producer.types import RecordMetadata as RecordMetadata
     from headwater.client.producer.types import TransactionFailed as TransactionFailed
-    from headwater.client.reading import read as read
     from headwater.client.schema_registry import AvroColumns as AvroColumns
     from headwater.client.schema_registry import AvroColumnSerializer as AvroColumnSerializer
     from headwater.client.schema_registry import AvroDeserializer as AvroDeserializer
@@ -64,6 +63,7 @@ if TYPE_CHECKING:
     from headwater.client.schema_registry import ProtobufSerializer as ProtobufSerializer
     from headwater.client.schema_registry import SchemaRegistryClient as SchemaRegistryClient
     from headwater.client.schema_registry import SchemaRegistryError as SchemaRegistryError
+    from headwater.client.topic_frame import read as read
     from headwater.client.types import EARLIEST as EARLIEST
     from headwater.client.types import LATEST as LATEST
     from headwater.client.types import MAX_TIMESTAMP as MAX_TIMESTAMP
@@ -136,7 +136,7 @@ __getattr__, __dir__ = lazy_names(
             "RecordMetadata",
             "TransactionFailed",
         ),
-        "headwater.client.reading": ("read",),
+        "headwater.client.topic_frame": ("read",),
         "headwater.client.schema_registry": (
             "AvroColumnSerializer",
             "AvroColumns",

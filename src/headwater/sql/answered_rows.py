@@ -17,7 +17,7 @@ from headwater.sql import values
 from headwater.sql.expressions import casting
 from headwater.sql.language import types
 from headwater.sql.language.errors import SqlError
-from headwater.sql.language.reading import Reader
+from headwater.sql.language.token_reader import TokenReader
 from headwater.sql.language.tokens import tokenize
 from headwater.sql.language.types import ArrayType, Base, DecimalType, MapType, StructType, Type
 
@@ -38,7 +38,7 @@ def row_reader(column_types: Sequence[str]) -> Callable[[bytes], Any]:
 def type_named(text: str) -> Type | None:
     """What the server calls the type of a column; None if it is none of ours."""
     try:
-        return Reader(tokenize(text), text, {}).type()
+        return TokenReader(tokenize(text), text, {}).type()
     except SqlError:
         return None
 

@@ -13,7 +13,7 @@ from headwater.client.consumer.resolving import ResetPolicy
 from headwater.client.serialization.resolving import Deserialize, deserializer_for
 from headwater.client.settings.common import COMMON
 from headwater.client.settings.common import OLD_NAMES as COMMON_OLD_NAMES
-from headwater.client.settings.reading import Settings, read_settings, row, table_of
+from headwater.client.settings.parsing import Settings, read_settings, row, table_of
 
 _T = ConfigType
 

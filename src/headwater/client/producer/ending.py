@@ -24,7 +24,7 @@ from headwater.client.producer.types import ProducerFenced
 from headwater.client.reactor.thread_engine import Engine
 from headwater.client.session import KeyType, Session
 from headwater.client.settings.common import COMMON, OLD_NAMES, network, session_settings
-from headwater.client.settings.reading import read_settings
+from headwater.client.settings.parsing import read_settings
 
 _FENCED: Final = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
 

@@ -8,7 +8,7 @@ from headwater.base.config.validators import AtLeast
 from headwater.client.reactor.network import Network
 from headwater.client.session import SessionSettings
 from headwater.client.settings.common import COMMON, OLD_NAMES, network, session_settings
-from headwater.client.settings.reading import Settings, read_settings, row, table_of
+from headwater.client.settings.parsing import Settings, read_settings, row, table_of
 
 ADMIN: Final = {
     **COMMON,

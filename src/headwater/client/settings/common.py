@@ -8,7 +8,7 @@ from headwater.client.addresses import parse_bootstrap
 from headwater.client.backoff import Backoff
 from headwater.client.reactor.network import Network
 from headwater.client.session import SessionSettings
-from headwater.client.settings.reading import Settings, row, table_of
+from headwater.client.settings.parsing import Settings, row, table_of
 from headwater.client.settings.security import (
     OLD_SECURITY_NAMES,
     SECURITY,

@@ -9,7 +9,7 @@ from headwater.base.config.validators import AtLeast, Between, OneOf
 from headwater.base.errors import UserError
 from headwater.client.settings.common import COMMON
 from headwater.client.settings.common import OLD_NAMES as COMMON_OLD_NAMES
-from headwater.client.settings.reading import Settings, read_settings, row, table_of
+from headwater.client.settings.parsing import Settings, read_settings, row, table_of
 from headwater.records.compression import CODEC_IDS
 
 ACKS_ALL: Final = -1

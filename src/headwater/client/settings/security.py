@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from headwater.base.config.definition import ConfigType
 from headwater.base.config.validators import AtLeast, Between, OneOf
 from headwater.base.errors import UserError
-from headwater.client.settings.reading import Settings, row, table_of
+from headwater.client.settings.parsing import Settings, row, table_of
 
 if TYPE_CHECKING:
     from headwater.base.security.sasl_client import Credentials

@@ -14,7 +14,7 @@ from headwater.base.security.sasl_client import Credentials, credentials_from
 from headwater.base.security.tls import TlsSettings, client_context
 from headwater.client.backoff import Backoff
 from headwater.client.reactor.token_source import RENEWAL_S, Limits, TokenSource, fetch_over_http
-from headwater.client.settings.reading import Settings
+from headwater.client.settings.parsing import Settings
 from headwater.client.token_requests import Renewal, TokenRequest
 
 URL: Final = "sasl.oauthbearer.token.endpoint.url"

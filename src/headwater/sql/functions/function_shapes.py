@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from headwater.sql.language.errors import SqlError
-from headwater.sql.language.reading import Reader
+from headwater.sql.language.token_reader import TokenReader
 from headwater.sql.language.tokens import tokenize
 from headwater.sql.language.types import Type
 
@@ -71,7 +71,7 @@ class Shape:
 
 def sql_type(text: str) -> Type:
     """A type as SQL writes it. Raises SqlError, and TypeError for more than a type."""
-    reader = Reader(tokenize(text), text, {})
+    reader = TokenReader(tokenize(text), text, {})
     found = reader.type()
     if not reader.at_end:
         raise TypeError(f"{text!r} is no type of SQL")

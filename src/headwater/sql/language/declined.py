@@ -5,7 +5,7 @@ where the parser would otherwise say only what it expected.
 from typing import Final
 
 from headwater.sql.language.errors import DeclinedError
-from headwater.sql.language.reading import Reader
+from headwater.sql.language.token_reader import TokenReader
 
 _CONNECT: Final = "connectors are run by Connect, which has its own command line and REST API"
 
@@ -27,7 +27,7 @@ _DECLINED: Final[tuple[tuple[tuple[str, ...], str, str], ...]] = (
 _SAME: Final = {"LIST": "SHOW"}
 
 
-def refuse_declined(reader: Reader) -> None:
+def refuse_declined(reader: TokenReader) -> None:
     """Raises DeclinedError if one of them stands here."""
     first = reader.token.text
     for words, why, hint in _DECLINED:

@@ -7,7 +7,7 @@ from typing import Final
 
 from headwater.sql.language import tree
 from headwater.sql.language.errors import Position, SqlSyntaxError
-from headwater.sql.language.reading import UNITS_MS, Reader
+from headwater.sql.language.token_reader import UNITS_MS, TokenReader
 from headwater.sql.language.tokens import Kind
 
 _COMPARISONS: Final = {"=": "=", "<>": "<>", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
@@ -18,7 +18,7 @@ BIGINT_MAX: Final = 2**63 - 1
 _UNITS: Final = frozenset([*UNITS_MS, *(f"{unit}S" for unit in UNITS_MS)])
 
 
-def parse_expression(reader: Reader) -> tree.Expression:
+def parse_expression(reader: TokenReader) -> tree.Expression:
     with reader.nested():
         terms, positions = [_conjunction(reader)], []
         while reader.is_word("OR"):
@@ -27,7 +27,7 @@ def parse_expression(reader: Reader) -> tree.Expression:
         return _chain("OR", terms, positions)
 
 
-def _conjunction(reader: Reader) -> tree.Expression:
+def _conjunction(reader: TokenReader) -> tree.Expression:
     terms, positions = [_negation(reader)], []
     while reader.is_word("AND"):
         positions.append(reader.take().position)
@@ -49,7 +49,7 @@ def _chain(operator: str, terms: Sequence[tree.Expression], positions: Sequence[
     return left
 
 
-def _negation(reader: Reader) -> tree.Expression:
+def _negation(reader: TokenReader) -> tree.Expression:
     if reader.is_word("NOT"):
         position = reader.take().position
         with reader.nested():
@@ -57,7 +57,7 @@ def _negation(reader: Reader) -> tree.Expression:
     return _predicate(reader)
 
 
-def _predicate(reader: Reader) -> tree.Expression:
+def _predicate(reader: TokenReader) -> tree.Expression:
     left = _concatenation(reader)
     while True:
         position = reader.position
@@ -96,7 +96,7 @@ def _predicate(reader: Reader) -> tree.Expression:
             return left
 
 
-def _bracketed(reader: Reader) -> list[tree.Expression]:
+def _bracketed(reader: TokenReader) -> list[tree.Expression]:
     reader.expect_symbol("(")
     items = [parse_expression(reader)]
     while reader.accept_symbol(","):
@@ -105,7 +105,7 @@ def _bracketed(reader: Reader) -> list[tree.Expression]:
     return items
 
 
-def _concatenation(reader: Reader) -> tree.Expression:
+def _concatenation(reader: TokenReader) -> tree.Expression:
     terms, positions = [_sum(reader)], []
     while reader.is_symbol("||"):
         positions.append(reader.take().position)
@@ -115,7 +115,7 @@ def _concatenation(reader: Reader) -> tree.Expression:
     return _chain("+", terms, positions)
 
 
-def _sum(reader: Reader) -> tree.Expression:
+def _sum(reader: TokenReader) -> tree.Expression:
     left = _product(reader)
     while reader.is_symbol("+") or reader.is_symbol("-"):
         operator = reader.take()
@@ -123,7 +123,7 @@ def _sum(reader: Reader) -> tree.Expression:
     return left
 
 
-def _product(reader: Reader) -> tree.Expression:
+def _product(reader: TokenReader) -> tree.Expression:
     left = _signed(reader)
     while any(reader.is_symbol(symbol) for symbol in "*/%"):
         operator = reader.take()
@@ -131,7 +131,7 @@ def _product(reader: Reader) -> tree.Expression:
     return left
 
 
-def _signed(reader: Reader) -> tree.Expression:
+def _signed(reader: TokenReader) -> tree.Expression:
     if reader.is_symbol("-") or reader.is_symbol("+"):
         operator = reader.take()
         with reader.nested():
@@ -149,7 +149,7 @@ def _negative(operand: tree.Literal, position: Position) -> tree.Expression:
     return tree.Literal(-value, isinstance(value, int) and not -value >= -INTEGER_MAX - 1, position=position)
 
 
-def _postfix(reader: Reader) -> tree.Expression:
+def _postfix(reader: TokenReader) -> tree.Expression:
     node = _primary(reader)
     while True:
         position = reader.position
@@ -164,12 +164,12 @@ def _postfix(reader: Reader) -> tree.Expression:
             return node
 
 
-def _any_name(reader: Reader) -> str:
+def _any_name(reader: TokenReader) -> str:
     """The name of a field may be a keyword."""
     return reader.take().text if reader.token.is_name else reader.name("the name of a field")
 
 
-def _primary(reader: Reader) -> tree.Expression:
+def _primary(reader: TokenReader) -> tree.Expression:
     token, position = reader.token, reader.position
     match token.kind:
         case Kind.STRING:
@@ -199,7 +199,7 @@ def _primary(reader: Reader) -> tree.Expression:
             raise reader.unexpected("an expression")
 
 
-def _bracketed_lambda(reader: Reader, first: tree.Expression) -> tree.Expression:
+def _bracketed_lambda(reader: TokenReader, first: tree.Expression) -> tree.Expression:
     """`(a, b) => ...`, after `(a`."""
     parameters = [first]
     while reader.accept_symbol(","):
@@ -215,7 +215,7 @@ def _bracketed_lambda(reader: Reader, first: tree.Expression) -> tree.Expression
     return tree.Lambda(tuple(names), parse_expression(reader), position=position)
 
 
-def _named(reader: Reader) -> tree.Expression:
+def _named(reader: TokenReader) -> tree.Expression:
     token, position = reader.token, reader.position
     if token.kind is Kind.NAME:
         keyword = _keyword(reader)
@@ -233,7 +233,7 @@ def _named(reader: Reader) -> tree.Expression:
     return tree.Column(name, position=position)
 
 
-def _keyword(reader: Reader) -> tree.Expression | None:
+def _keyword(reader: TokenReader) -> tree.Expression | None:
     position = reader.position
     if reader.accept("NULL"):
         return tree.Literal(None, position=position)
@@ -261,7 +261,7 @@ def _keyword(reader: Reader) -> tree.Expression | None:
     return None
 
 
-def _case(reader: Reader, position: Position) -> tree.Expression:
+def _case(reader: TokenReader, position: Position) -> tree.Expression:
     operand = None if reader.is_word("WHEN") else parse_expression(reader)
     branches = []
     while reader.accept("WHEN"):
@@ -275,7 +275,7 @@ def _case(reader: Reader, position: Position) -> tree.Expression:
     return tree.Case(operand, tuple(branches), otherwise, position=position)
 
 
-def _array(reader: Reader, position: Position) -> tree.Expression:
+def _array(reader: TokenReader, position: Position) -> tree.Expression:
     reader.take()
     reader.expect_symbol("[")
     items = []
@@ -287,7 +287,7 @@ def _array(reader: Reader, position: Position) -> tree.Expression:
     return tree.MakeArray(tuple(items), position=position)
 
 
-def _map(reader: Reader, position: Position) -> tree.Expression:
+def _map(reader: TokenReader, position: Position) -> tree.Expression:
     reader.take()
     reader.expect_symbol("(")
     entries = []
@@ -301,7 +301,7 @@ def _map(reader: Reader, position: Position) -> tree.Expression:
     return tree.MakeMap(tuple(entries), position=position)
 
 
-def _struct(reader: Reader, position: Position) -> tree.Expression:
+def _struct(reader: TokenReader, position: Position) -> tree.Expression:
     reader.take()
     reader.expect_symbol("(")
     fields: list[tuple[str, tree.Expression]] = []
@@ -318,7 +318,7 @@ def _struct(reader: Reader, position: Position) -> tree.Expression:
     return tree.MakeStruct(tuple(fields), position=position)
 
 
-def _call(reader: Reader) -> tree.Expression:
+def _call(reader: TokenReader) -> tree.Expression:
     position = reader.position
     function = reader.take().text
     reader.expect_symbol("(")

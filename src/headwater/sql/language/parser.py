@@ -16,7 +16,7 @@ from headwater.sql.language.declined import refuse_declined
 from headwater.sql.language.errors import SqlSyntaxError
 from headwater.sql.language.expression_parser import parse_expression
 from headwater.sql.language.query_parser import parse_query
-from headwater.sql.language.reading import Reader
+from headwater.sql.language.token_reader import TokenReader
 from headwater.sql.language.tokens import Kind, Token, tokenize
 from headwater.sql.language.tree_depth import check_depth
 from headwater.sql.language.types import Type
@@ -30,7 +30,7 @@ def parse(text: str, custom: Mapping[str, Type] | None = None, *, accepted: bool
     """All statements of `text`. Types made by CREATE TYPE within it are known to the statements after it. `accepted`:
     they come out of the log of statements, perhaps from an earlier version, which allowed deeper ones.
     """
-    reader = Reader(tokenize(text), text, dict(custom or {}))
+    reader = TokenReader(tokenize(text), text, dict(custom or {}))
     statements = []
     while not reader.at_end:
         if reader.accept_symbol(";"):
@@ -114,7 +114,7 @@ def _within_quotes(piece: str, variables: Mapping[str, str]) -> str:
     return quote + "".join([*out, rest]) + quote
 
 
-def parse_statement(reader: Reader) -> tree.Statement:
+def parse_statement(reader: TokenReader) -> tree.Statement:
     start = reader.token.start
     position = reader.position
     refuse_declined(reader)
@@ -129,11 +129,11 @@ def parse_statement(reader: Reader) -> tree.Statement:
     return statement
 
 
-def _select(reader: Reader) -> tree.Statement:
+def _select(reader: TokenReader) -> tree.Statement:
     return tree.Select(parse_query(reader))
 
 
-def _create(reader: Reader) -> tree.Statement:
+def _create(reader: TokenReader) -> tree.Statement:
     reader.expect("CREATE")
     or_replace = reader.accept("OR")
     if or_replace:
@@ -157,7 +157,7 @@ def _create(reader: Reader) -> tree.Statement:
     return tree.CreateSource(kind, name, columns, properties, or_replace, if_not_exists, read_only)
 
 
-def _create_function(reader: Reader, or_replace: bool) -> tree.Statement:
+def _create_function(reader: TokenReader, or_replace: bool) -> tree.Statement:
     """CREATE FUNCTION name LANGUAGE PYTHON AS $$...$$, or USING 'module:function'."""
     if_not_exists = reader.accept("IF", "NOT", "EXISTS")
     name = reader.name("the name of a function")
@@ -170,14 +170,14 @@ def _create_function(reader: Reader, or_replace: bool) -> tree.Statement:
     return tree.CreateFunction(name, reader.string("the code, between $$ and $$"), None, or_replace, if_not_exists)
 
 
-def _kind(reader: Reader) -> tree.SourceKind:
+def _kind(reader: TokenReader) -> tree.SourceKind:
     for kind in tree.SourceKind:
         if reader.accept(kind.value):
             return kind
     raise reader.unexpected("STREAM", "TABLE")
 
 
-def _columns(reader: Reader) -> tuple[tree.ColumnDefinition, ...]:
+def _columns(reader: TokenReader) -> tuple[tree.ColumnDefinition, ...]:
     reader.expect_symbol("(")
     columns = []
     while True:
@@ -203,7 +203,7 @@ def _columns(reader: Reader) -> tuple[tree.ColumnDefinition, ...]:
     return tuple(columns)
 
 
-def _properties(reader: Reader) -> tree.Properties:
+def _properties(reader: TokenReader) -> tree.Properties:
     properties: tree.Properties = {}
     if not reader.accept("WITH"):
         return properties
@@ -228,7 +228,7 @@ def _constant(expression: tree.Expression) -> bool | int | float | Decimal | str
     raise SqlSyntaxError("The value of a property must be a literal.", position=expression.position)
 
 
-def _insert(reader: Reader) -> tree.Statement:
+def _insert(reader: TokenReader) -> tree.Statement:
     reader.expect("INSERT", "INTO")
     target = reader.name("the name of a stream or table")
     columns: list[str] = []
@@ -245,7 +245,7 @@ def _insert(reader: Reader) -> tree.Statement:
     return tree.InsertInto(target, parse_query(reader), properties)
 
 
-def _values(reader: Reader) -> tuple[tree.Expression, ...]:
+def _values(reader: TokenReader) -> tuple[tree.Expression, ...]:
     reader.expect_symbol("(")
     values = [parse_expression(reader)]
     while reader.accept_symbol(","):
@@ -254,7 +254,7 @@ def _values(reader: Reader) -> tuple[tree.Expression, ...]:
     return tuple(values)
 
 
-def _drop(reader: Reader) -> tree.Statement:
+def _drop(reader: TokenReader) -> tree.Statement:
     reader.expect("DROP")
     if reader.accept("TYPE"):
         if_exists = reader.accept("IF", "EXISTS")
@@ -268,7 +268,7 @@ def _drop(reader: Reader) -> tree.Statement:
     return tree.Drop(kind, name, if_exists, reader.accept("DELETE", "TOPIC"))
 
 
-def _alter(reader: Reader) -> tree.Statement:
+def _alter(reader: TokenReader) -> tree.Statement:
     reader.expect("ALTER")
     if reader.accept("SYSTEM"):
         return tree.AlterSystem(*_assignment(reader))
@@ -285,37 +285,37 @@ def _alter(reader: Reader) -> tree.Statement:
             return tree.AlterSource(kind, name, tuple(columns))
 
 
-def _set(reader: Reader) -> tree.Statement:
+def _set(reader: TokenReader) -> tree.Statement:
     reader.expect("SET")
     return tree.SetProperty(*_assignment(reader))
 
 
-def _assignment(reader: Reader) -> tuple[str, str]:
+def _assignment(reader: TokenReader) -> tuple[str, str]:
     name = reader.string("a property in quotes")
     reader.expect_symbol("=")
     return name, reader.string("a value in quotes")
 
 
-def _unset(reader: Reader) -> tree.Statement:
+def _unset(reader: TokenReader) -> tree.Statement:
     reader.expect("UNSET")
     if reader.accept("ALL"):
         return tree.UnsetProperty(None)
     return tree.UnsetProperty(reader.string("a property in quotes"))
 
 
-def _define(reader: Reader) -> tree.Statement:
+def _define(reader: TokenReader) -> tree.Statement:
     reader.expect("DEFINE")
     name = reader.name("the name of a variable")
     reader.expect_symbol("=")
     return tree.Define(name, reader.string("a value in quotes"))
 
 
-def _undefine(reader: Reader) -> tree.Statement:
+def _undefine(reader: TokenReader) -> tree.Statement:
     reader.expect("UNDEFINE")
     return tree.Undefine(reader.name("the name of a variable"))
 
 
-def _control(reader: Reader) -> tree.Statement:
+def _control(reader: TokenReader) -> tree.Statement:
     action = reader.take().text
     if reader.accept("ALL"):
         return tree.ControlQuery(action, None)
@@ -323,7 +323,7 @@ def _control(reader: Reader) -> tree.Statement:
     return tree.ControlQuery(action, reader.name("the id of a query"))
 
 
-def _show(reader: Reader) -> tree.Statement:
+def _show(reader: TokenReader) -> tree.Statement:
     reader.take()
     if reader.accept("ALL"):
         reader.expect("TOPICS")
@@ -335,7 +335,7 @@ def _show(reader: Reader) -> tree.Statement:
     return tree.Show(what, what in _SHOWN_EXTENDED and reader.accept("EXTENDED"))
 
 
-def _describe(reader: Reader) -> tree.Statement:
+def _describe(reader: TokenReader) -> tree.Statement:
     reader.expect("DESCRIBE")
     if reader.accept("FUNCTION"):
         return tree.Describe(reader.name("the name of a function"), function=True)
@@ -346,14 +346,14 @@ def _describe(reader: Reader) -> tree.Statement:
     return tree.Describe(name, reader.accept("EXTENDED"))
 
 
-def _explain(reader: Reader) -> tree.Statement:
+def _explain(reader: TokenReader) -> tree.Statement:
     reader.expect("EXPLAIN")
     if reader.is_word("SELECT") or reader.is_word("CREATE") or reader.is_word("INSERT"):
         return tree.Explain(parse_statement(reader))
     return tree.Explain(reader.name("the id of a query, or a statement"))
 
 
-def _print(reader: Reader) -> tree.Statement:
+def _print(reader: TokenReader) -> tree.Statement:
     reader.expect("PRINT")
     token = reader.take()
     if token.kind is Kind.NAME:
@@ -376,7 +376,7 @@ def _print(reader: Reader) -> tree.Statement:
     return tree.Print(topic, from_beginning, interval, limit)
 
 
-def _assert(reader: Reader) -> tree.Statement:
+def _assert(reader: TokenReader) -> tree.Statement:
     reader.expect("ASSERT")
     if reader.is_word("NULL") or reader.is_word("VALUES"):
         return _assert_values(reader)
@@ -395,11 +395,11 @@ def _assert(reader: Reader) -> tree.Statement:
     return tree.Assert("SCHEMA", exists, None, properties, _timeout(reader))
 
 
-def _timeout(reader: Reader) -> int | None:
+def _timeout(reader: TokenReader) -> int | None:
     return reader.duration_ms() if reader.accept("TIMEOUT") else None
 
 
-def _assert_values(reader: Reader) -> tree.Statement:
+def _assert_values(reader: TokenReader) -> tree.Statement:
     tombstone = reader.accept("NULL")
     reader.expect("VALUES")
     source = reader.name("the name of a stream or table")
@@ -416,7 +416,7 @@ def _assert_values(reader: Reader) -> tree.Statement:
     return tree.AssertValues(source, tuple(columns), _values(reader), tombstone)
 
 
-_STATEMENTS: Final[dict[str, Callable[[Reader], tree.Statement]]] = {
+_STATEMENTS: Final[dict[str, Callable[[TokenReader], tree.Statement]]] = {
     "SELECT": _select,
     "CREATE": _create,
     "INSERT": _insert,

@@ -3,7 +3,7 @@
 from headwater.sql.language import tree
 from headwater.sql.language.errors import SqlSyntaxError
 from headwater.sql.language.expression_parser import parse_expression
-from headwater.sql.language.reading import RESERVED, Reader
+from headwater.sql.language.token_reader import RESERVED, TokenReader
 from headwater.sql.language.tokens import Kind
 
 WINDOWS_MAX = 20_000  # that a row of a hopping window may be in
@@ -32,7 +32,7 @@ _CLAUSES = frozenset(
 )
 
 
-def parse_query(reader: Reader) -> tree.Query:
+def parse_query(reader: TokenReader) -> tree.Query:
     position = reader.position
     reader.expect("SELECT")
     select = [_select_item(reader)]
@@ -79,7 +79,7 @@ def parse_query(reader: Reader) -> tree.Query:
     )
 
 
-def _select_item(reader: Reader) -> tree.SelectItem | tree.SelectAll | tree.SelectFields:
+def _select_item(reader: TokenReader) -> tree.SelectItem | tree.SelectAll | tree.SelectFields:
     position = reader.position
     if reader.accept_symbol("*"):
         return tree.SelectAll(None, position=position)
@@ -96,7 +96,7 @@ def _select_item(reader: Reader) -> tree.SelectItem | tree.SelectAll | tree.Sele
     return tree.SelectItem(expression, _alias(reader), position=position)
 
 
-def _alias(reader: Reader) -> str | None:
+def _alias(reader: TokenReader) -> str | None:
     if reader.accept("AS"):
         return reader.name("an alias")
     token = reader.token
@@ -104,7 +104,7 @@ def _alias(reader: Reader) -> str | None:
     return reader.take().text if free or token.kind is Kind.QUOTED_NAME else None
 
 
-def _expressions(reader: Reader) -> tuple[tree.Expression, ...]:
+def _expressions(reader: TokenReader) -> tuple[tree.Expression, ...]:
     """Of GROUP BY and PARTITION BY, with or without brackets around them."""
     if reader.is_symbol("(") and reader.ahead().text == ")":
         reader.take()
@@ -116,7 +116,7 @@ def _expressions(reader: Reader) -> tuple[tree.Expression, ...]:
     return tuple(item for items in found for item in items)
 
 
-def _grouping(reader: Reader) -> list[tree.Expression]:
+def _grouping(reader: TokenReader) -> list[tree.Expression]:
     start = reader.at
     if not reader.accept_symbol("("):
         return [parse_expression(reader)]
@@ -129,7 +129,7 @@ def _grouping(reader: Reader) -> list[tree.Expression]:
     return [parse_expression(reader)]
 
 
-def _order(reader: Reader) -> list[tuple[tree.Expression, bool]]:
+def _order(reader: TokenReader) -> list[tuple[tree.Expression, bool]]:
     items = []
     while True:
         expression = parse_expression(reader)
@@ -141,7 +141,7 @@ def _order(reader: Reader) -> list[tuple[tree.Expression, bool]]:
             return items
 
 
-def _source(reader: Reader) -> tree.Source:
+def _source(reader: TokenReader) -> tree.Source:
     position = reader.position
     if reader.is_symbol("("):
         raise SqlSyntaxError(
@@ -153,7 +153,7 @@ def _source(reader: Reader) -> tree.Source:
     return tree.Source(name, _alias(reader) or name, position=position)
 
 
-def _relation(reader: Reader) -> tree.Source | tree.Join:
+def _relation(reader: TokenReader) -> tree.Source | tree.Join:
     left: tree.Source | tree.Join = _source(reader)
     while True:
         position = reader.position
@@ -166,7 +166,7 @@ def _relation(reader: Reader) -> tree.Source | tree.Join:
         left = tree.Join(kind, left, right, parse_expression(reader), within, position=position)
 
 
-def _join_kind(reader: Reader) -> tree.JoinKind | None:
+def _join_kind(reader: TokenReader) -> tree.JoinKind | None:
     if reader.accept("JOIN"):
         return tree.JoinKind.INNER
     if reader.is_word("CROSS"):
@@ -186,7 +186,7 @@ def _join_kind(reader: Reader) -> tree.JoinKind | None:
     return None
 
 
-def _within(reader: Reader) -> tree.Within:
+def _within(reader: TokenReader) -> tree.Within:
     position = reader.position
     if reader.accept_symbol("("):
         before = reader.duration_ms()
@@ -202,7 +202,7 @@ def _within(reader: Reader) -> tree.Within:
     return tree.Within(before, after, grace, position=position)
 
 
-def _window(reader: Reader) -> tree.Window:
+def _window(reader: TokenReader) -> tree.Window:
     position = reader.position
     if reader.token.kind is Kind.NAME and reader.ahead().text in ("TUMBLING", "HOPPING", "SESSION"):
         reader.take()  # the name of the window, which means nothing

@@ -11,7 +11,7 @@ from headwater.sql.formats.delimited import delimiter
 from headwater.sql.formats.library import format_named
 from headwater.sql.formats.port import FormatOptions
 from headwater.sql.language.errors import SqlError
-from headwater.sql.language.reading import UNITS_MS
+from headwater.sql.language.token_reader import UNITS_MS
 from headwater.sql.language.tree import Properties, WindowKind
 from headwater.sql.plan.catalog import RowFormat, SourceWindow
 

@@ -100,7 +100,7 @@ UNITS_MS: Final = {
 }
 
 
-class Reader:
+class TokenReader:
     """Owns the place in the tokens of one text. `custom` are types made by CREATE TYPE, by name."""
 
     def __init__(self, tokens: Sequence[Token], text: str, custom: dict[str, Type]) -> None:

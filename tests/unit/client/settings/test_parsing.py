@@ -9,7 +9,7 @@ from headwater.base.config.validators import AtLeast
 from headwater.base.errors import UserError
 from headwater.client.reactor.token_source import TokenSource
 from headwater.client.settings.common import COMMON, OLD_NAMES, session_settings
-from headwater.client.settings.reading import read_settings, row, table_of
+from headwater.client.settings.parsing import read_settings, row, table_of
 
 TABLE = {
     **COMMON,

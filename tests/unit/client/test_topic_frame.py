@@ -10,7 +10,7 @@ import pytest
 
 from headwater.base.errors import KafkaError, UserError
 from headwater.base.ids import TopicPartition
-from headwater.client import reading
+from headwater.client import topic_frame
 from headwater.client.progress import Progress
 from headwater.client.types import OffsetAt, Partition, Topic
 from headwater.records.arrow import schema
@@ -57,26 +57,26 @@ class FakeReader:
 )
 def test_where_a_read_begins_and_ends(given: dict[str, Any], expected: tuple[int, int] | None) -> None:
     asked = {"last": None, "from_": None, "until": None, "start": None, "end": None, **given}
-    spans = reading._spans(FakeReader(), "orders", None, **asked)  # type: ignore[arg-type]
+    spans = topic_frame._spans(FakeReader(), "orders", None, **asked)  # type: ignore[arg-type]
     assert spans == ({} if expected is None else {TopicPartition("orders", 0): expected})
 
 
 def test_a_partition_that_is_not_there() -> None:
     with pytest.raises(UserError, match="no partition 7"):
-        reading._spans(FakeReader(), "orders", [7], None, None, None, None, None)  # type: ignore[arg-type]
+        topic_frame._spans(FakeReader(), "orders", [7], None, None, None, None, None)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("text", "seconds"), [("90s", 90), ("1.5h", 5400), ("1d 2h", 93600), ("500ms", 0.5), ("2w", 1209600), ("3min", 180)]
 )
 def test_ages(text: str, seconds: float) -> None:
-    assert reading.age_of(text).total_seconds() == seconds
+    assert topic_frame.age_of(text).total_seconds() == seconds
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "1y", "h", "1h ago"])
 def test_what_is_not_an_age(text: str) -> None:
     with pytest.raises(UserError, match="last cannot be"):
-        reading.age_of(text)
+        topic_frame.age_of(text)
 
 
 class RangesOfBytes:
@@ -97,16 +97,16 @@ class RangesOfBytes:
 def test_a_record_that_cannot_be_decoded_is_named_by_its_offset(whole: bool) -> None:
     """Of a topic of millions, "row 2" does not say which record to look at."""
     spans = {TopicPartition("orders", 3): (40, 44)}
-    frame = reading.Frame(cast("Any", RangesOfBytes()), "orders", spans, None, {"value": "json"}, False)
+    frame = topic_frame.Frame(cast("Any", RangesOfBytes()), "orders", spans, None, {"value": "json"}, False)
     with pytest.raises(KafkaError, match="orders-3 offset 42: a column cannot be decoded as JSON"):
         frame.to_arrow() if whole else list(frame.batches())
 
 
 def test_contradictions_are_refused_before_anything_is_asked() -> None:
     with pytest.raises(UserError, match="more than one"):
-        reading.read("orders", last="1h", start=5)
+        topic_frame.read("orders", last="1h", start=5)
     with pytest.raises(UserError, match="both were given"):
-        reading.read("orders", until="2024-01-01", end=5)
+        topic_frame.read("orders", until="2024-01-01", end=5)
 
 
 class Terminal(io.StringIO):
