@@ -230,7 +230,8 @@ def test_values_without_a_schema_into_a_table_and_a_pause(
 def test_offsets_that_are_set_behind_a_crash_within_a_batch_lose_and_repeat_nothing_of_other_partitions(
     spark: SparkSession, broker: Broker, made: str, tmp_path: Path
 ) -> None:
-    """The worker was killed between a batch's offsets and its commit: once with the batch in the target, once without."""
+    """The worker was killed between a batch's offsets and its commit: once with the batch in the target, once
+    without."""
     out, checkpoint, name = str(tmp_path / "out"), tmp_path / "checkpoint", made.replace("_", "-")
     config = {
         "connector.class": "SparkSink",

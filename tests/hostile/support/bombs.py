@@ -92,8 +92,8 @@ def zstd_bomb(size: int = GIGABYTE, timestamp: int | None = None) -> bytes:
 
 
 def zstd_bomb_of_runs() -> bytes:
-    """A megabyte of zstd that is 32 GiB: four bytes stand for each run of 128 KiB. The record in it claims a gigabyte of
-    them, since a length of records ends at two.
+    """A megabyte of zstd that is 32 GiB: four bytes stand for each run of 128 KiB. The record in it claims a gigabyte
+    of them, since a length of records ends at two.
     """
     start = _record(GIGABYTE)
     frame = _ZSTD_FRAME + _zstd_block(_RAW, len(start)) + start

@@ -1,9 +1,9 @@
 """Which windows of a table are past their retention. A table in windows is a topic, which keeps windows for as long as
 its own retention says; pull queries have those that the query's own store has, as in ksqlDB.
 
-As in a store, time is the newest start of a window that a partition has seen (of sessions, the newest end), and a window
-is gone when it lies RETENTION or more behind that: where it is not given, the size and the grace period. A result with
-fewer partitions than its source (`PARTITIONS`) has the time of the furthest.
+As in a store, time is the newest start of a window that a partition has seen (of sessions, the newest end), and a
+window is gone when it lies RETENTION or more behind that: where it is not given, the size and the grace period. A
+result with fewer partitions than its source (`PARTITIONS`) has the time of the furthest.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Expiry:
 
     def is_past(self, partition: int, name: Key) -> bool:
         """Whether the window has gone, now that a record of it has come; it counts for the time."""
-        time = name[self._place]
+        time: int = name[self._place]
         newest = self._newest[partition] = max(time, self._newest.get(partition, time))
         return time <= newest - self._kept_ms
 

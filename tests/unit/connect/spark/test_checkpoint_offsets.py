@@ -145,8 +145,8 @@ def test_the_first_batch_that_was_begun_and_not_ended_leaves_other_partitions_ne
 
 
 def goes_on(files: MemoryFiles) -> tuple[str, object] | None:
-    """What Spark does with the checkpoint: which query goes on where, all but its last batch being done; None: it begins
-    anew.
+    """What Spark does with the checkpoint: which query goes on where, all but its last batch being done; None: it
+    begins anew.
     """
     offsets, commits = (
         sorted(int(each) for each in files.names_in(f"c/{kind}") if each.isdigit()) for kind in ("offsets", "commits")

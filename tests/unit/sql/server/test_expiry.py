@@ -1,4 +1,5 @@
-"""Windows past their retention: pull queries have those that the query's own store has, and the view keeps no others."""
+"""Windows past their retention: pull queries have those that the query's own store has, and the view keeps no
+others."""
 
 import random
 from typing import Any, NamedTuple

@@ -5,9 +5,9 @@ is done. An offset is set as a batch that is done and ends there: what runs next
 that no batch had before. So the marks of batches in the target (`headwater_progress`, `_manifests`) hold for what is
 written next, and Spark refuses a query that is still at the batch before, because its own next number is taken.
 
-A batch that was begun and not ended (a crash between `offsets/N` and `commits/N`) may be in the target or not. Partitions
-that a call does not name go on behind it if the target has its mark, and where it began if not: none of their records
-is lost, and none is written twice where batches are marked.
+A batch that was begun and not ended (a crash between `offsets/N` and `commits/N`) may be in the target or not.
+Partitions that a call does not name go on behind it if the target has its mark, and where it began if not: none of
+their records is lost, and none is written twice where batches are marked.
 
 Who changes a checkpoint may be killed, too. The commit of the new batch is put before its offsets, which Spark never
 does: one without offsets is a call that did not come to its end, and goes (`recover`). A reset says so in a file first,
