@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from headwater.sim.coordinated import CoordinatedStage
 
 _SESSION_MS: Final = 1500  # group.consumer.session.timeout.ms of the world
-_REBALANCE_MS: Final = 2500  # more than a session: who is silent is out of the group by then
+# Some sessions, as with real consumers: who is silent is out of the group by then. A coordinator counts from when it
+# told the member, or from when it was loaded, as Apache Kafka's does; who has not heard it (the answer was lost, then
+# the coordinator) would be put out in the middle of a session otherwise, and Kafka promises no more.
+_REBALANCE_MS: Final = 6000
 FIRST_KNOWING_GROUPS: Final = 9  # of OffsetCommit: older ones cannot name a stale epoch
 _JOINS: Final = 0
 _LEAVES: Final = -1
