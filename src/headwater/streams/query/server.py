@@ -16,6 +16,7 @@ from headwater.streams.query.api import QueryDoor
 from headwater.streams.query.directory import Alone, Directory
 from headwater.streams.query.readable import Readable
 from headwater.streams.query.short_slice import take_short_slice
+from headwater.streams.query.short_turns import OF_SERVERS
 from headwater.streams.topology.stores import StorePlan
 from headwater.web.listeners import HttpListener
 from headwater.web.process import listen
@@ -71,6 +72,13 @@ class QueryServer:
 
     async def _serve(self, serving: Serving) -> None:
         take_short_slice()
+        OF_SERVERS.begin()
+        try:
+            await self._listen(serving)
+        finally:
+            OF_SERVERS.end()
+
+    async def _listen(self, serving: Serving) -> None:
         door = QueryDoor(self._application, self._tasks, self._directory, "", self.token, self._known)
         is_secured = any(name.startswith("ssl.keystore.") for name in self._door_settings or ())
         listener = HttpListener(self._host, self._port, "https" if is_secured else "http")
