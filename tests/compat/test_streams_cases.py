@@ -48,7 +48,7 @@ def made(case: Case, servers: str = "nowhere:1") -> App:
 def is_alike_everywhere(case: Case) -> bool:
     """What does not hang on the clock, on chance, or on which of two inputs comes first."""
     steps = case["steps"]
-    sources = [step for step in steps if step["op"] in ("stream", "table", "global_table")]
+    sources = [step for step in steps if step["op"] in ("stream", "table", "global_table", "global_store")]
     if len(sources) != 1 or "topics" in sources[0] or not any(step["op"] == "to" for step in steps):
         return False
     if any(step.get("fn") == "wall_time" or step.get("dynamic") for step in steps):

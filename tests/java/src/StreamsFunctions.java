@@ -185,8 +185,28 @@ final class StreamsFunctions {
                     values.add(value);
                 }
                 return values;
+            case "with_key":
+                values.add(keyText(key));
+                values.add(value);
+                return values;
             default:
                 throw new IllegalArgumentException("no flat map of values " + name);
+        }
+    }
+
+    /** Of a record with that value and timestamp, behind others whose largest was {@code time}. */
+    static long timestamp(String name, Object value, long timestamp, long time) {
+        switch (name) {
+            case "later":
+                return timestamp + 7;
+            case "skip_odd":
+                return odd(value) ? -1 : timestamp;
+            case "never_back":
+                return Math.max(timestamp, time);
+            case "by_value":
+                return 10 * size(value);
+            default:
+                throw new IllegalArgumentException("no timestamp " + name);
         }
     }
 

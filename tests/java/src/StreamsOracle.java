@@ -11,6 +11,8 @@ import java.io.PrintStream;
 import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.HashMap;
@@ -95,7 +97,8 @@ public final class StreamsOracle {
 
     private static JsonNode run(JsonNode command) throws Exception {
         Properties properties = properties(command);
-        StreamsBuilder builder = StreamsTopologies.build(command.get("steps"));
+        Map<String, Path> printed = new HashMap<>();
+        StreamsBuilder builder = StreamsTopologies.build(command.get("steps"), printed);
         Topology topology = builder.build(properties);
         ObjectNode answer = JSON.createObjectNode();
         answer.put("describe", topology.describe().toString());
@@ -119,6 +122,11 @@ public final class StreamsOracle {
                 read(driver, outputs.addArray());
             }
             StreamsStores.read(driver, answer.putObject("stores"));
+        }
+        ObjectNode lines = answer.putObject("printed");
+        for (Map.Entry<String, Path> file : printed.entrySet()) {
+            lines.put(file.getKey(), Files.readString(file.getValue()));
+            Files.delete(file.getValue());
         }
         return answer;
     }

@@ -6,6 +6,8 @@ import java.util.List;
 import org.apache.kafka.common.header.Headers;
 import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.streams.KeyValue;
+import org.apache.kafka.streams.StreamsBuilder;
+import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.KTable;
 import org.apache.kafka.streams.kstream.Materialized;
@@ -21,6 +23,7 @@ import org.apache.kafka.streams.processor.api.ContextualProcessor;
 import org.apache.kafka.streams.processor.api.FixedKeyProcessor;
 import org.apache.kafka.streams.processor.api.FixedKeyRecord;
 import org.apache.kafka.streams.processor.api.Processor;
+import org.apache.kafka.streams.processor.api.ProcessorSupplier;
 import org.apache.kafka.streams.processor.api.Record;
 import org.apache.kafka.streams.state.KeyValueIterator;
 import org.apache.kafka.streams.state.KeyValueStore;
@@ -56,6 +59,22 @@ final class StreamsProcessors {
                     Stores.persistentVersionedKeyValueStore(name, history), StreamsFunctions.keySerde(), new StreamsFunctions.AnySerde());
         }
         return Stores.keyValueStoreBuilder(Stores.inMemoryKeyValueStore(name), StreamsFunctions.keySerde(), new StreamsFunctions.AnySerde());
+    }
+
+    static StreamsBuilder globalStore(StreamsBuilder builder, JsonNode step, Consumed<Object, Object> consumed) {
+        String name = step.get("store_name").asText();
+        String fn = step.get("fn").asText();
+        ProcessorSupplier<Object, Object, Void, Void> supplier = () -> new ContextualProcessor<>() {
+            @Override
+            public void process(Record<Object, Object> record) {
+                if (record.key() == null) {
+                    return;
+                }
+                KeyValueStore<Object, Object> store = context().getStateStore(name);
+                store.put(record.key(), StreamsFunctions.aggregate(fn, record.key(), record.value(), store.get(record.key())));
+            }
+        };
+        return builder.addGlobalStore(store("key_value", name, step), step.get("topic").asText(), consumed, supplier);
     }
 
     private static String[] stores(JsonNode step) {
@@ -134,6 +153,18 @@ final class StreamsProcessors {
                         long count = StreamsFunctions.size(store.get(record.key())) + 1;
                         store.put(record.key(), count);
                         context().forward(record.withValue(count));
+                    }
+                };
+            case "global":
+                return new ContextualProcessor<>() {
+                    @Override
+                    public void process(Record<Object, Object> record) {
+                        if (record.key() == null) {
+                            return;
+                        }
+                        KeyValueStore<Object, Object> store = context().getStateStore(step.get("global_name").asText());
+                        String both = StreamsFunctions.text(record.value()) + "/" + StreamsFunctions.text(store.get(record.key()));
+                        context().forward(record.withValue(StreamsFunctions.cut(both)));
                     }
                 };
             case "window":

@@ -1,10 +1,15 @@
 import com.fasterxml.jackson.databind.JsonNode;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.function.BiFunction;
+import java.util.regex.Pattern;
 import org.apache.kafka.common.serialization.Serde;
 import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.StreamsBuilder;
@@ -21,6 +26,7 @@ import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.KTable;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Named;
+import org.apache.kafka.streams.kstream.Printed;
 import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.kstream.Repartitioned;
 import org.apache.kafka.streams.kstream.StreamJoined;
@@ -42,10 +48,16 @@ import org.apache.kafka.streams.state.Stores;
 final class StreamsTopologies {
     private final StreamsBuilder builder = new StreamsBuilder();
     private final Map<String, Object> variables = new HashMap<>();
+    private final Map<String, Path> printed;
     private JsonNode step;
 
-    static StreamsBuilder build(JsonNode steps) {
-        StreamsTopologies topologies = new StreamsTopologies();
+    private StreamsTopologies(Map<String, Path> printed) {
+        this.printed = printed;
+    }
+
+    /** {@code printed} gets the files that streams are printed to, by the variables of their steps. */
+    static StreamsBuilder build(JsonNode steps, Map<String, Path> printed) {
+        StreamsTopologies topologies = new StreamsTopologies(printed);
         for (JsonNode each : steps) {
             topologies.step = each;
             Object made = topologies.make();
@@ -86,7 +98,25 @@ final class StreamsTopologies {
 
     private Consumed<Object, Object> consumed() {
         Consumed<Object, Object> consumed = Consumed.with(StreamsFunctions.keySerde(), null);
+        if (has("timestamp")) {
+            String fn = text("timestamp");
+            consumed = consumed.withTimestampExtractor(
+                    (record, time) -> StreamsFunctions.timestamp(fn, record.value(), record.timestamp(), time));
+        }
         return has("name") ? consumed.withName(text("name")) : consumed;
+    }
+
+    private Printed<Object, Object> toFile(String fn) {
+        try {
+            Path file = Files.createTempFile("printed", ".txt");
+            printed.put(text("out"), file);
+            Printed<Object, Object> how = Printed.toFile(file.toString());
+            how = how.withKeyValueMapper((k, v) -> StreamsFunctions.text(StreamsFunctions.value(fn, k, v)));
+            how = has("label") ? how.withLabel(text("label")) : how;
+            return has("name") ? how.withName(text("name")) : how;
+        } catch (IOException error) {
+            throw new UncheckedIOException(error);
+        }
     }
 
     /** Keys have their serde here, because windows of keys cannot do with the default; values keep theirs. */
@@ -128,6 +158,9 @@ final class StreamsTopologies {
         String op = text("op");
         switch (op) {
             case "stream":
+                if (has("pattern")) {
+                    return builder.stream(Pattern.compile(text("pattern")), consumed());
+                }
                 if (has("topics")) {
                     List<String> topics = new ArrayList<>();
                     step.get("topics").forEach(topic -> topics.add(topic.asText()));
@@ -143,6 +176,8 @@ final class StreamsTopologies {
                 return has("store")
                         ? builder.globalTable(text("topic"), consumed(), materialized())
                         : builder.globalTable(text("topic"), consumed());
+            case "global_store":
+                return StreamsProcessors.globalStore(builder, step, consumed());
             case "state_store":
                 return builder.addStateStore(StreamsProcessors.store(text("kind"), text("store_name"), step));
             default:
@@ -192,10 +227,17 @@ final class StreamsTopologies {
                 return named
                         ? stream.flatMap((k, v) -> StreamsFunctions.pairs(fn, k, v), named())
                         : stream.flatMap((k, v) -> StreamsFunctions.pairs(fn, k, v));
-            case "flat_map_values":
-                return named
-                        ? stream.flatMapValues((k, v) -> StreamsFunctions.values(fn, k, v), named())
-                        : stream.flatMapValues(v -> StreamsFunctions.values(fn, null, v));
+            case "flat_map_values": {
+                ValueMapperWithKey<Object, Object, Iterable<Object>> mapper = (k, v) -> StreamsFunctions.values(fn, k, v);
+                ValueMapper<Object, Iterable<Object>> plain = v -> StreamsFunctions.values(fn, null, v);
+                if (flag("with_key")) {
+                    return named ? stream.flatMapValues(mapper, named()) : stream.flatMapValues(mapper);
+                }
+                return named ? stream.flatMapValues(plain, named()) : stream.flatMapValues(plain);
+            }
+            case "print":
+                stream.print(toFile(fn));
+                return null;
             case "select_key":
                 return named
                         ? stream.selectKey((k, v) -> StreamsFunctions.key(fn, k, v), named())

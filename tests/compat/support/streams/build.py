@@ -1,6 +1,8 @@
 """From the steps of a case to an application of `headwater.streams`."""
 
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from compat.support.streams import functions, processors
@@ -11,8 +13,10 @@ Step = dict[str, Any]
 ANY = AnySerde()
 
 
-def build(case: dict[str, Any], name: str = "app", brokers: str | None = None) -> App:
-    builder = _Builder(App(name, brokers=brokers, key="text", value=ANY, config=case["config"]))
+def build(case: dict[str, Any], name: str = "app", brokers: str | None = None, printed: Path | None = None) -> App:
+    """`printed`: a directory for the files that streams are printed to, named by the variables of their steps."""
+    app = App(name, brokers=brokers, key="text", value=ANY, config=case["config"])
+    builder = _Builder(app, Path(tempfile.gettempdir()) if printed is None else printed)
     for step in case["steps"]:
         made = builder.make(step)
         if isinstance(step.get("out"), str):
@@ -21,8 +25,9 @@ def build(case: dict[str, Any], name: str = "app", brokers: str | None = None) -
 
 
 class _Builder:
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: App, printed: Path) -> None:
         self.app = app
+        self._printed_to = printed
         self.variables: dict[str, Any] = {}
         self.sessions: set[str] = set()  # variables that are windowed by sessions: their aggregations merge
 
@@ -35,11 +40,17 @@ class _Builder:
     # -- sources
 
     def _stream(self, step: Step) -> Any:
+        if "pattern" in step:
+            return self.app.stream(pattern=step["pattern"], key="text", name=step.get("name"))
         topics = step["topics"] if "topics" in step else [step["topic"]]
-        return self.app.stream(*topics, key="text", name=step.get("name"))
+        return self.app.stream(*topics, key="text", name=step.get("name"), **_times(step))
 
     def _table(self, step: Step) -> Any:
-        return self.app.table(step["topic"], key="text", name=step.get("name"), **_store(step))
+        return self.app.table(step["topic"], key="text", name=step.get("name"), **_times(step), **_store(step))
+
+    def _global_store(self, step: Step) -> None:
+        kept = processors.store(step | {"kind": "key_value"})
+        self.app.add_global_store(kept, step["topic"], lambda: processors.Kept(step), key="text", **_name(step))
 
     def _global_table(self, step: Step) -> Any:
         return self.app.global_table(step["topic"], key="text", name=step.get("name"), **_store(step))
@@ -71,7 +82,18 @@ class _Builder:
         return self._named(step, functions.PAIRS[step["fn"]])
 
     def _flat_map_values(self, step: Step) -> Any:
-        return self._named(step, functions.MANY_VALUES[step["fn"]])
+        function = functions.MANY_VALUES[step["fn"]]
+        return self._named(step, function if step.get("with_key") else lambda value: function(None, value))
+
+    def _print(self, step: Step) -> Any:
+        function = functions.VALUES[step["fn"]]
+        file = str(self._printed_to / step["out"])
+        return self._in(step).print(
+            mapper=lambda key, value: functions.text(function(key, value)),
+            label=step.get("label"),
+            file=file,
+            name=step.get("name"),
+        )
 
     def _select_key(self, step: Step) -> Any:
         return self._named(step, functions.KEYS[step["fn"]])
@@ -189,6 +211,13 @@ class _Builder:
         return getattr(self._in(step), step["op"])(self._in(step, 1), joiner, **more)
 
     _left_join = _outer_join = _join
+
+
+def _times(step: Step) -> dict[str, Any]:
+    if "timestamp" not in step:
+        return {}
+    function = functions.TIMES[step["timestamp"]]
+    return {"timestamp": lambda record, time: function(record.value, record.timestamp, time)}
 
 
 def _name(step: Step) -> dict[str, Any]:

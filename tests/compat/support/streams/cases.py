@@ -100,8 +100,6 @@ def stateless(op: str, table: dict[str, Any]) -> Callable[[Writer], None]:
         fn = writer.pick(table)
         name = writer.name()
         keyed = _with_key(fn, writer) if op in ("map_values", "flat_map_values") else None
-        if op == "flat_map_values":
-            keyed = None
         writer.streams.append(writer.add(op, writer.stream(), fn=fn, with_key=keyed, name=name))
 
     return write
@@ -129,6 +127,41 @@ def repartition(writer: Writer) -> None:
 def several_topics(writer: Writer) -> None:
     topics = [writer.topic() for _ in range(writer.dice.randint(2, 3))]
     writer.streams.append(writer.add("stream", topics=topics, name=writer.name()))
+
+
+def pattern(writer: Writer) -> None:
+    prefix = writer.new("topic-")
+    topics = [f"{prefix}-{letter}" for letter in "xyz"[: writer.dice.randint(1, 3)]]
+    writer.topics += topics
+    more = {"topics": topics, "pattern": f"{prefix}-[a-z]", "name": writer.name()}
+    writer.streams.append(writer.add("stream", **more))
+
+
+def extracted(writer: Writer) -> None:
+    """Timestamps of one's own, of a stream and maybe of a table."""
+    more = {"topic": writer.topic(), "timestamp": writer.pick(functions.TIMES), "name": writer.name()}
+    writer.streams.append(writer.add("stream", **more))
+    if writer.dice.random() < 0.5:
+        more = {"topic": writer.topic(), "timestamp": writer.pick(functions.TIMES), "name": writer.name()}
+        writer.tables.append(writer.add("table", store=writer.store(), **more))
+
+
+def print_(writer: Writer) -> None:
+    label = writer.new("label-") if writer.dice.random() < 0.5 else None
+    writer.add("print", writer.stream(), fn=writer.pick(functions.VALUES), label=label, name=writer.name())
+
+
+def global_store(writer: Writer) -> None:
+    """And a processor that reads it."""
+    store = writer.new("store-")
+    kept = {
+        "op": "global_store",
+        "topic": writer.topic(),
+        "store_name": store,
+        "fn": writer.pick(functions.AGGREGATORS),
+    }
+    writer.steps.append(kept | {"name": writer.name()})
+    writer.streams.append(writer.add("process", writer.stream(), fn="global", global_name=store, name=writer.name()))
 
 
 def to_dynamic(writer: Writer) -> None:
@@ -518,6 +551,10 @@ OPERATORS: dict[str, Callable[[Writer], None]] = {
     "foreign_key_left_join": foreign_key_join("left_join"),
     "global_join": global_join("join"),
     "global_left_join": global_join("left_join"),
+    "global_store": global_store,
+    "pattern": pattern,
+    "extracted": extracted,
+    "print": print_,
 }
 
 

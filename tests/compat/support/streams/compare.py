@@ -2,6 +2,8 @@
 
 import difflib
 import re
+import tempfile
+from pathlib import Path
 from typing import Any
 
 from compat.support.streams.build import build
@@ -14,7 +16,12 @@ Row = list[Any]
 
 def run_here(case: Case) -> dict[str, Any]:
     """The outcome in the form of StreamsOracle.java's."""
-    app = build(case)
+    with tempfile.TemporaryDirectory() as printed:
+        return _run(case, Path(printed))
+
+
+def _run(case: Case, printed: Path) -> dict[str, Any]:
+    app = build(case, printed=printed)
     outputs: list[list[Row]] = []
     commits = bool(case.get("commits"))
     with app.test(commit_each_record=not commits) as driver:
@@ -29,7 +36,8 @@ def run_here(case: Case) -> dict[str, Any]:
                 driver.pipe(step["topic"], step["key"], step["value"], step["timestamp"], headers)
             outputs.append(_read(driver))
         stores = {name: _entries(driver.store(name)) for name in sorted(driver.store_names)}
-    return {"describe": app.describe(), "outputs": outputs, "stores": stores}
+    lines = {file.name: file.read_text() for file in printed.iterdir()}
+    return {"describe": app.describe(), "outputs": outputs, "stores": stores, "printed": lines}
 
 
 def _read(driver: Any) -> list[Row]:
@@ -76,6 +84,8 @@ def differences(case: Case, expected: dict[str, Any], found: dict[str, Any]) -> 
         told.append("describe():\n" + "\n".join(lines))
     if several_stream_times(case, text):
         return told
+    if expected["printed"] != found["printed"]:
+        told.append(f"printed by Kafka Streams: {expected['printed']}\nours: {found['printed']}")
     buffers = {f"app-{name}-changelog" for name, store in expected["stores"].items() if store["kind"] == "buffer"}
     steps = [{"start": True}, *case["inputs"]]
     for number, (step, theirs, ours) in enumerate(zip(steps, expected["outputs"], found["outputs"], strict=True)):

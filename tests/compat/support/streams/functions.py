@@ -95,6 +95,14 @@ MANY_VALUES: dict[str, Callable[[Any, Any], list[Any]]] = {
     "letters": lambda k, v: list(text(v)[:3]),
     "twice": lambda k, v: [v, v],
     "drop_odd": lambda k, v: [] if odd(v) else [v],
+    "with_key": lambda k, v: [key_text(k), v],
+}
+
+TIMES: dict[str, Callable[[Any, int, int], int]] = {
+    "later": lambda v, timestamp, time: timestamp + 7,
+    "skip_odd": lambda v, timestamp, time: -1 if odd(v) else timestamp,
+    "never_back": lambda v, timestamp, time: max(timestamp, time),
+    "by_value": lambda v, timestamp, time: 10 * size(v),
 }
 
 REDUCERS: dict[str, Callable[[Any, Any], Any]] = {

@@ -53,6 +53,32 @@ class Count(Processor):
         self.forward(record.with_value(count))
 
 
+class Kept(Processor):
+    """Makes a global store of a topic."""
+
+    def __init__(self, step: Step) -> None:
+        self._name, self._add = step["store_name"], functions.AGGREGATORS[step["fn"]]
+
+    def process(self, record: Record) -> None:
+        if record.key is None:
+            return
+        store = self.context.store(self._name)
+        store.put(record.key, self._add(record.key, record.value, store.get(record.key)))
+
+
+class Looked(Processor):
+    """Tells what stands in a global store."""
+
+    def __init__(self, step: Step) -> None:
+        self._name = step["global_name"]
+
+    def process(self, record: Record) -> None:
+        if record.key is None:
+            return
+        found = self.context.store(self._name).get(record.key)
+        self.forward(record.with_value(functions.cut(f"{functions.text(record.value)}/{functions.text(found)}")))
+
+
 class Recent(Processor):
     def __init__(self, step: Step) -> None:
         self._name = step["store_name"]
@@ -142,6 +168,8 @@ def supplier(step: Step) -> Callable[[], Processor]:
         return lambda: AddHeader(1 if step["op"] == "process" else 0)
     if fn == "count":
         return lambda: Count(step)
+    if fn == "global":
+        return lambda: Looked(step)
     if fn == "window":
         return lambda: Recent(step)
     if fn == "session":
