@@ -1,12 +1,22 @@
 """Reprocessing: two versions of a table compared, and made one; what cannot be reprocessed. Without a broker."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from headwater.base.errors import UserError
 from headwater.streams import App
-from headwater.streams.reprocessing.comparison import Correction, Difference, Row, Table, compare, corrections
+from headwater.streams.reprocessing.comparison import (
+    Comparison,
+    Correction,
+    Difference,
+    Row,
+    Table,
+    compare,
+    corrections,
+    together,
+)
 from headwater.streams.reprocessing.reprocessing import Reprocessing, outputs_of, shadow_of
 from headwater.streams.slot.settings import RunSettings
 
@@ -31,6 +41,26 @@ def test_tables_are_compared_by_the_latest_row_of_each_key() -> None:
         Difference(0, b"d", None, b"4"),
     )
     assert len(compare("out", FORMER, NEW, examples=1).examples) == 1
+
+
+def _of_partition(given: Table, partition: int) -> Table:
+    rows = {place: row for place, row in given.rows.items() if place[0] == partition}
+    return Table(rows, given.keyless if partition == 0 else 0)
+
+
+def test_partitions_are_compared_one_by_one_with_the_same_result() -> None:
+    former = table((1, b"z", b"1"), (2, b"a", b"2"))
+    former.rows |= FORMER.rows
+    former.keyless = FORMER.keyless
+
+    def parts(examples: int) -> Iterator[Comparison]:
+        for partition in range(4):
+            yield compare("out", _of_partition(former, partition), _of_partition(NEW, partition), examples)
+
+    for most in (0, 1, 4, 10):
+        assert together("out", parts(10), most) == compare("out", former, NEW, most)
+    assert together("out", parts(10)).examples[-1] == Difference(2, b"a", b"2", None)
+    assert together("out", ()) == compare("out", Table(), Table())
 
 
 def test_corrections_make_one_table_of_the_other_and_then_there_are_none() -> None:

@@ -1,7 +1,8 @@
 """Two versions of an output topic, compared by the latest record of each key; and what makes one of the other. Pure.
 
 A topic is read as a table: by partition and key, the last record counts, and one without a value is none. Records
-without a key cannot be compared; they are counted.
+without a key cannot be compared; they are counted. Partitions are compared one by one (`together` adds them up), so only
+the rows of one are in memory.
 """
 
 from collections.abc import Iterable, Mapping
@@ -74,11 +75,26 @@ def compare(topic: str, former: Table, new: Table, examples: int = EXAMPLES) -> 
     )
 
 
+def together(topic: str, parts: Iterable[Comparison], examples: int = EXAMPLES) -> Comparison:
+    """The whole topic, of the comparisons of its partitions in their order. Each is forgotten before the next is made."""
+    counts = [0, 0, 0, 0, 0]
+    first: list[Difference] = []
+    for part in parts:
+        found = (part.equal, part.changed, part.missing, part.added, part.keyless)
+        counts = [one + other for one, other in zip(counts, found, strict=True)]
+        first += part.examples[: examples - len(first)]
+    return Comparison(topic, *counts, tuple(first))
+
+
 def _differences(former: Mapping[Place, Row], new: Mapping[Place, Row]) -> Iterable[Difference]:
-    for partition, key in sorted(former.keys() | new.keys()):
-        one, two = former.get((partition, key)), new.get((partition, key))
-        if one is None or two is None or one.value != two.value:
-            yield Difference(partition, key, one and one.value, two and two.value)
+    places = [
+        place
+        for place in former.keys() | new.keys()
+        if (one := former.get(place)) is None or (two := new.get(place)) is None or one.value != two.value
+    ]
+    for place in sorted(places):
+        left, right = former.get(place), new.get(place)
+        yield Difference(*place, left and left.value, right and right.value)
 
 
 class Correction(NamedTuple):

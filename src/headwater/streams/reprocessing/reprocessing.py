@@ -12,7 +12,7 @@ cluster: a new version that has offsets and no shadows was switched already, and
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.errors import ErrorCode, KafkaError, UserError
@@ -24,7 +24,7 @@ from headwater.client.producer.producer import Producer
 from headwater.client.types import EARLIEST, LATEST, READ_COMMITTED, NewTopic
 from headwater.streams.lead.membership import INSTANCE, Lead
 from headwater.streams.protocol import task_ownership as protocol
-from headwater.streams.reprocessing.comparison import Comparison, Table, compare, corrections
+from headwater.streams.reprocessing.comparison import Comparison, Table, compare, corrections, together
 from headwater.streams.topics.internal import partitions_of
 from headwater.streams.topology.topology import SinkNode
 
@@ -144,7 +144,10 @@ class Reprocessing:
         return found
 
     def compare(self) -> list[Comparison]:
-        return [compare(topic, self._table(topic), self._table(shadow)) for topic, shadow in self.shadows.items()]
+        return [
+            together(topic, (compare(topic, *both) for both in self._tables(topic, shadow)))
+            for topic, shadow in self.shadows.items()
+        ]
 
     def _refuse_beyond(self, most: int) -> None:
         for each in self.compare():
@@ -256,7 +259,7 @@ class Reprocessing:
         """In one transaction: readers of committed records see the former table, or the new one. Done again it writes
         nothing.
         """
-        changes = corrections(self._table(topic), self._table(shadow))
+        changes = [change for both in self._tables(topic, shadow) for change in corrections(*both)]
         if not changes:
             return
         producer = Producer({**self._settings.for_producers, "transactional.id": f"{shadow}-switch"})
@@ -282,13 +285,21 @@ class Reprocessing:
         finally:
             producer.close()
 
-    def _table(self, topic: str) -> Table:
+    def _tables(self, topic: str, shadow: str) -> Iterator[tuple[Table, Table]]:
+        """Of each partition, in both versions."""
+        counts = partitions_of(self._admin, [topic, shadow])
+        for index in range(max(counts.values())):
+            former, new = (
+                self._table(TopicPartition(each, index)) if index < counts[each] else Table()
+                for each in (topic, shadow)
+            )
+            yield former, new
+
+    def _table(self, partition: TopicPartition) -> Table:
         table = Table()
-        partitions = [TopicPartition(topic, index) for index in range(partitions_of(self._admin, [topic])[topic])]
-        begins, ends = self._reader.ends(partitions, earliest=True), self._reader.ends(partitions, earliest=False)
-        for partition in partitions:
-            for record in self._reader.records(partition, begins[partition], ends[partition], lost="skip"):
-                table.take(record.partition, record.key, record.value, record.timestamp_ms, record.headers)
+        begins, ends = self._reader.ends([partition], earliest=True), self._reader.ends([partition], earliest=False)
+        for record in self._reader.records(partition, begins[partition], ends[partition], lost="skip"):
+            table.take(record.partition, record.key, record.value, record.timestamp_ms, record.headers)
         return table
 
     # Offsets
