@@ -621,8 +621,8 @@ def make_cached_case(seed: int) -> Case:
     that they flush of themselves.
 
     Stores of windows keep everything: what has passed their retention Kafka Streams shows as long as it is cached, here
-    it is gone. And small caches are not of stores that are read by range: an iterator of Kafka Streams makes recent
-    what it passes, here only what is looked up by key is. Nor beside global tables, which have no cache here.
+    it is gone. And small caches are not of stores that are read by range (windows that are emitted on close are): an
+    iterator of Kafka Streams makes recent what it passes, here only what is looked up by key is. Nor beside global tables, which have no cache here.
     """
     dice = random.Random(f"cached {seed}")
     case = make_case(seed)
@@ -643,7 +643,10 @@ def make_cached_case(seed: int) -> Case:
         if "advance" not in step:
             inputs += [step] if dice.random() < 0.7 else [step, {"commit": True}]
     other_order = any(
-        step.get("window", {}).get("kind") in ("sliding", "session") or step["op"] == "global_table" for step in steps
+        step.get("window", {}).get("kind") in ("sliding", "session")
+        or step["op"] == "global_table"
+        or (step["op"] == "emit" and step["when"] == "close")
+        for step in steps
     )
     size = 10 << 20 if other_order or dice.random() < 0.6 else dice.randint(100, 2_000)
     return case | {
