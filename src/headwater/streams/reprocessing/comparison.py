@@ -77,13 +77,18 @@ def compare(topic: str, former: Table, new: Table, examples: int = EXAMPLES) -> 
 
 def together(topic: str, parts: Iterable[Comparison], examples: int = EXAMPLES) -> Comparison:
     """The whole topic, of the comparisons of its partitions in their order. Each is forgotten before the next is made."""
-    counts = [0, 0, 0, 0, 0]
-    first: list[Difference] = []
+    whole = Comparison(topic, 0, 0, 0, 0, 0, ())
     for part in parts:
-        found = (part.equal, part.changed, part.missing, part.added, part.keyless)
-        counts = [one + other for one, other in zip(counts, found, strict=True)]
-        first += part.examples[: examples - len(first)]
-    return Comparison(topic, *counts, tuple(first))
+        whole = Comparison(
+            topic,
+            equal=whole.equal + part.equal,
+            changed=whole.changed + part.changed,
+            missing=whole.missing + part.missing,
+            added=whole.added + part.added,
+            keyless=whole.keyless + part.keyless,
+            examples=(*whole.examples, *part.examples)[:examples],
+        )
+    return whole
 
 
 def _differences(former: Mapping[Place, Row], new: Mapping[Place, Row]) -> Iterable[Difference]:
