@@ -170,7 +170,7 @@ def test_an_expression_gives_the_same_when_all_its_calls_are_made_by_column(
         found = by_column.run([None if row is None else list(row) for row in (*_ROWS, None)], _note_to(many))
         assert repr(found) == repr(expected)
         assert many == one
-        assert len(calls) <= len(by_column.calls)
+        assert "=>" in text or len(calls) <= len(by_column.calls)  # within lambdas, once for each row
 
 
 def _or_failed(function: Callable[..., Any], given: tuple[Any, ...]) -> Any:

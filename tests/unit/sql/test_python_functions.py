@@ -168,6 +168,47 @@ def test_what_a_row_may_cost_is_counted_for_each_row_while_others_wait() -> None
     assert len(told) == 1
 
 
+@pytest.mark.parametrize("in_slot", [False, True])
+@pytest.mark.parametrize(
+    ("select", "value", "calls"),
+    [
+        ("TRANSFORM(ARRAY[a, 10, b], x => inverse(x) + a)", [52, 12, 27], [[2, 10, 4]]),
+        ("TRANSFORM(ARRAY[a, NULL, b], x => inverse(x))", [50, None, 25], [[2, 4]]),
+        ("FILTER(ARRAY[a, 10, b], x => inverse(x) > 20)", [2, 4], [[2, 10, 4]]),
+        ("TRANSFORM(ARRAY[a, 10, b], x => CASE WHEN x > 5 THEN 0 ELSE inverse(inverse(x)) END)", [2, 0, 4], [[2, 4], [50, 25]]),
+        ("TRANSFORM(MAP('p' := a, 'q' := b), (k, v) => k || 's', (k, v) => inverse(v))", {"ps": 50, "qs": 25}, [[2, 4]]),
+        ("FILTER(MAP('p' := a, 'q' := b), (k, v) => inverse(v) > 30)", {"p": 2}, [[2, 4]]),
+        ("REDUCE(ARRAY[a, b], CAST(100 AS BIGINT), (q, x) => inverse(q) * x)", 200, [[100], [2]]),
+        ("TRANSFORM(ARRAY[ARRAY[a, 5], ARRAY[b]], y => TRANSFORM(y, x => inverse(x + a)))", [[25, 14], [16]], [[4, 7], [6]]),
+    ],
+    ids=["array", "nulls", "filter", "branches", "map", "filter a map", "reduce", "within another"],
+)  # fmt: skip
+def test_a_lambda_calls_a_function_on_columns_once_for_all_items(
+    select: str, value: Any, calls: list[list[int]], in_slot: bool
+) -> None:
+    found, made, told = _run(f"{select} AS x FROM s", [(2, 4)], in_slot=in_slot)
+    assert [each["X"] for each in found] == [value]
+    assert in_slot or made == calls
+    assert not told
+
+
+def test_an_item_that_fails_by_column_makes_the_whole_array_null_as_one_by_one() -> None:
+    found, _, told = _run("TRANSFORM(ARRAY[a, b], x => inverse(x)) AS x FROM s", [(2, 0), (2, 4)])
+    assert [each["X"] for each in found] == [None, [50, 25]]
+    assert told == [("X", "divide by zero")]
+
+
+def test_all_items_of_a_lambda_by_column_share_what_their_row_may_cost() -> None:
+    select = (
+        "TRANSFORM(ARRAY[a, b], x => inverse(x) + ARRAY_LENGTH(TRANSFORM(GENERATE_SERIES(1, 60), y => y))) AS x FROM s"
+    )
+    for most, value in ((1_000, [110, 85]), (200, None)):
+        with mock.patch.object(budget, "STEPS_MAX", most):
+            found, _, told = _run(select, [(2, 4)])
+        assert [each["X"] for each in found] == [value]
+        assert len(told) == (value is None)
+
+
 def test_a_pull_query_calls_a_function_on_columns_once() -> None:
     session = Session(functions_allowed=Policy(source=True))
     session.run(_ON_COLUMNS)

@@ -9,11 +9,12 @@ back to it later, so each call of an expression is one call for a run.
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from headwater.sql import budget
 from headwater.sql.functions.whole_calls import Arguments, Failed, WholeCall
 
+_ITEMS_MAX: Final = 8_000  # of an array, in one call
 Note = Callable[[str, BaseException], None]
 Waiting = Generator[tuple[int, Arguments], Any, Any]  # hands out the place of a call in the text, and its arguments
 
@@ -42,7 +43,19 @@ class ByColumn:
     calls: Sequence[WholeCall]
 
     def run(self, rows: Sequence[Any], note: Note) -> list[Any]:
+        """Each row has a budget of its own."""
         notes = _Notes()
+        results = self._run(rows, notes, shares=False)
+        notes.tell(note)
+        return results
+
+    def values(self, rows: Sequence[Any]) -> list[Any]:
+        """Of an expression that notes nothing, for the items of one row: they share its budget, and what one raises
+        ends them all.
+        """
+        return self._run(rows, _Notes(), shares=True)
+
+    def _run(self, rows: Sequence[Any], notes: _Notes, *, shares: bool) -> list[Any]:
         results: list[Any] = [None] * len(rows)
         waiting: dict[int, list[tuple[int, Waiting, Arguments, int]]] = {}
 
@@ -63,10 +76,32 @@ class ByColumn:
             together = waiting.pop(call)
             outcomes = self.calls[call]([arguments for _, _, arguments, _ in together])
             for (at, row, _, steps), outcome in zip(together, outcomes, strict=True):
-                budget.go_on(steps)
+                if not shares:
+                    budget.go_on(steps)
                 if type(outcome) is Failed:
                     go_on(at, row, row.throw, outcome.error)
                 else:
                     go_on(at, row, row.send, outcome)
-        notes.tell(note)
         return results
+
+
+class ColumnLambda:
+    """A lambda that calls functions of whole columns, in one row: with one item after the other, or with all."""
+
+    __slots__ = ("_by_column", "_evaluate", "_outer")
+
+    def __init__(self, outer: list[Any], evaluate: Callable[[list[Any]], Any], by_column: ByColumn) -> None:
+        self._outer, self._evaluate, self._by_column = outer, evaluate, by_column
+
+    def __call__(self, *given: Any) -> Any:
+        budget.spend()
+        return self._evaluate([*self._outer, *given])
+
+    def of_all(self, items: Sequence[Arguments]) -> list[Any]:
+        found: list[Any] = []
+        for begin in range(0, len(items), _ITEMS_MAX):
+            together = items[begin : begin + _ITEMS_MAX]
+            for _ in together:
+                budget.spend()
+            found += self._by_column.values([[*self._outer, *each] for each in together])
+        return found

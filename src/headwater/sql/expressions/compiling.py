@@ -17,6 +17,7 @@ from headwater.sql import budget
 from headwater.sql.expressions import closures, comparing, generated
 from headwater.sql.expressions.arithmetic import added, arithmetic, joined, negative
 from headwater.sql.expressions.casting import converter
+from headwater.sql.expressions.column_calls import ColumnLambda
 from headwater.sql.expressions.column_scope import Scope
 from headwater.sql.expressions.compiled import Compiled, Evaluate, converted, converted_code, widened
 from headwater.sql.expressions.generated import Code
@@ -462,7 +463,9 @@ class Compiler:
         body = Compiler(self._scope, inner).compile(node.body)
         if body.type is not None and not bindings.match(result, body.type):
             raise SqlError(f"The lambda gives {body.type}, which does not fit {result}.", position=node.position)
-        evaluate = body.evaluate
+        evaluate, by_column = body.evaluate, generated.value_by_column(body.written)
+        if by_column is not None:
+            return lambda row: ColumnLambda(row[:place], evaluate, by_column)
 
         def closure(row: list[Any]) -> Callable[..., Any]:
             outer = row[:place]

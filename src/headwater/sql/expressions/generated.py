@@ -420,6 +420,16 @@ def select_by_column(columns: Sequence[tuple[str, Code]]) -> ByColumn | None:
     return _by_column(source, _select_lines(source, columns, "note"))
 
 
+def value_by_column(code: Code) -> ByColumn | None:
+    """Of an expression alone, which raises what it raises. None as above."""
+    source = Source(by_column=True)
+    try:
+        lines = [f"return {code.write(source)}"]
+    except RecursionError:
+        return None
+    return _by_column(source, lines)
+
+
 def _select_lines(source: Source, columns: Sequence[tuple[str, Code]], note: str) -> list[str] | None:
     lines = ["if row is None:", "    return None"]
     items = []

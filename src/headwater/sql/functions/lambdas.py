@@ -1,8 +1,12 @@
-"""TRANSFORM, FILTER and REDUCE: functions that take lambdas, over arrays and maps."""
+"""TRANSFORM, FILTER and REDUCE: functions that take lambdas, over arrays and maps.
+
+A lambda that calls functions of whole columns has `of_all`, which gives for many items at once what it gives for one
+after the other. REDUCE needs each result for the next item.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from headwater.sql.functions.registry import scalar
@@ -10,6 +14,12 @@ from headwater.sql.values import EvaluationError
 
 _CATEGORY = "LAMBDA"
 Function = Callable[..., Any]
+
+
+def _of_all(function: Function, items: Sequence[tuple[Any, ...]]) -> Sequence[Any]:
+    of_all = getattr(function, "of_all", None)
+    found: Sequence[Any] = [function(*each) for each in items] if of_all is None else of_all(items)
+    return found
 
 
 @scalar(
@@ -20,20 +30,21 @@ Function = Callable[..., Any]
     nulls=True,
 )
 def transform_array(array: list[Any] | None, function: Function) -> list[Any] | None:
-    return None if array is None else [function(each) for each in array]
+    return None if array is None else list(_of_all(function, [(each,) for each in array]))
 
 
 @scalar("TRANSFORM", "(map MAP<K, V>, keys LAMBDA(K, V) => R, values LAMBDA(K, V) => S) -> MAP<R, S>", nulls=True)
 def transform_map(mapping: dict[Any, Any] | None, keys: Function, values: Function) -> dict[Any, Any] | None:
     if mapping is None:
         return None
-    result: dict[Any, Any] = {}
-    for key, value in mapping.items():
-        new = keys(key, value)
-        if new in result:
-            raise EvaluationError(f"TRANSFORM gives the key {new!r} twice")
-        result[new] = values(key, value)
-    return result
+    items = list(mapping.items())
+    seen = set()
+    names = _of_all(keys, items)
+    for name in names:
+        if name in seen:
+            raise EvaluationError(f"TRANSFORM gives the key {name!r} twice")
+        seen.add(name)
+    return dict(zip(names, _of_all(values, items), strict=True))
 
 
 @scalar(
@@ -44,12 +55,18 @@ def transform_map(mapping: dict[Any, Any] | None, keys: Function, values: Functi
     nulls=True,
 )
 def filter_array(array: list[Any] | None, function: Function) -> list[Any] | None:
-    return None if array is None else [each for each in array if function(each)]
+    if array is None:
+        return None
+    passed = _of_all(function, [(each,) for each in array])
+    return [each for each, passes in zip(array, passed, strict=True) if passes]
 
 
 @scalar("FILTER", "(map MAP<K, V>, lambda LAMBDA(K, V) => BOOLEAN) -> MAP<K, V>", nulls=True)
 def filter_map(mapping: dict[Any, Any] | None, function: Function) -> dict[Any, Any] | None:
-    return None if mapping is None else {key: value for key, value in mapping.items() if function(key, value)}
+    if mapping is None:
+        return None
+    passed = _of_all(function, list(mapping.items()))
+    return {key: value for (key, value), passes in zip(mapping.items(), passed, strict=True) if passes}
 
 
 @scalar(

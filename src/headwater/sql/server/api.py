@@ -8,7 +8,7 @@ taken from clients that are no pages, as ksqlDB takes it.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 import re2
@@ -25,6 +25,7 @@ from headwater.sql.plan.insertion import check_insertable
 from headwater.sql.server import answers, inserting, rights, ws_query
 from headwater.sql.server.health import Health, cluster_status
 from headwater.sql.server.node import SqlNode
+from headwater.sql.server.refusals import BAD_STATEMENT, code_of
 from headwater.sql.server.settable import check_settable
 from headwater.sql.server.source_topics import is_deletable
 from headwater.web import websocket
@@ -41,7 +42,6 @@ DELIMITED: Final = "application/vnd.ksqlapi.delimited.v1"
 _TOPIC_NAME: Final = "[a-zA-Z0-9._-]+"
 _CURLS_OWN: Final = "application/x-www-form-urlencoded"
 BAD_REQUEST: Final = inserting.BAD_REQUEST
-BAD_STATEMENT: Final = 40001
 NOT_FOUND: Final = 40400
 SERVER_ERROR: Final = 50000
 
@@ -100,14 +100,15 @@ def error_body(error: HttpError, _request: Request | None) -> Response:
     )
 
 
-def statement_error(error: SqlError, text: str) -> Response:
+def statement_error(error: SqlError, text: str, done: Sequence[answers.Entity] = ()) -> Response:
+    """`done`: what statements before it were answered."""
     return json_response(
         {
             "@type": "statement_error",
-            "error_code": BAD_STATEMENT,
+            "error_code": code_of(error),
             "message": str(error),
             "statementText": text,
-            "entities": [],
+            "entities": list(done),
         },
         400,
         KSQL_JSON,
@@ -124,10 +125,11 @@ class Api:
     async def ksql(self, request: Request) -> Response:
         body = _object(request)
         text, settings = _text(body, "ksql"), _properties(body, "streamsProperties")
+        variables, found = _strings(body, "sessionVariables"), list[answers.Entity]()
         try:
-            found = await self._node.execute(text, settings, _strings(body, "sessionVariables"), caller=request.caller)
+            await self._node.execute(text, settings, variables, caller=request.caller, done=found)
         except SqlError as error:
-            return statement_error(error, text)
+            return statement_error(error, text, found)
         except (KafkaError, UserError) as error:
             raise HttpError(500, str(error), SERVER_ERROR) from None
         return json_response(found, 200, KSQL_JSON)
@@ -232,7 +234,9 @@ class Api:
     async def inserts_stream(self, request: Request) -> Response:
         """Lines of JSON: the target, then a row each. Each row is answered, in order, while others still come."""
         lines = inserting.lines_of(request)
-        name = str(inserting.parsed(await anext(lines, b"")).get("target", ""))
+        name = inserting.parsed(await anext(lines, b"{}")).get("target")
+        if not isinstance(name, str):
+            raise HttpError(400, 'The first line of the body has no "target".', BAD_REQUEST)
         await rights.require_source(request.caller, Operation.WRITE, self._target(name))
 
         async def begin(row: Mapping[str, Any]) -> Awaitable[object]:

@@ -168,9 +168,10 @@ class Engine:
             self.system = {**self.system, bare(statement.name): statement.value}
         trial.settings, trial.declared = {}, None
         trial.checks_schemas = trial.names_queries = True
-        self.session = trial
+        before, self.session = self.session, trial
         query_id = done.id if isinstance(done, PersistentQuery) else None
-        return Outcome(command_id, _sentence(statement, query_id), query_id)
+        idle = _what_was_there(statement, before)
+        return Outcome(command_id, idle or _sentence(statement, query_id), query_id)
 
 
 def _shape(declares: str | None) -> Shape | None:
@@ -205,6 +206,30 @@ def command_id_of(statement: tree.Statement) -> str:
             return f"terminate/{statement.query_id or 'ALL'}/execute"
         case _:
             return "unknown"
+
+
+def _what_was_there(statement: tree.Statement, before: Session) -> str:
+    """Why a statement with IF [NOT] EXISTS did nothing; empty if it did something."""
+    catalog = before.catalog
+    match statement:
+        case tree.CreateSource(if_not_exists=True) | tree.CreateAs(if_not_exists=True):
+            known = catalog.sources.get(statement.name)
+            kind = statement.kind.value.lower()
+            if known is not None and not statement.or_replace:
+                there = known.kind.value.lower()
+                return f"Cannot add {kind} `{statement.name}`: A {there} with the same name already exists."
+        case tree.Drop(if_exists=True) if statement.name not in catalog.sources:
+            return f"Source `{statement.name}` does not exist."
+        case tree.CreateType(if_not_exists=True) if statement.name in catalog.custom_types:
+            return f"{statement.name} is already registered with type {catalog.custom_types[statement.name]}"
+        case tree.DropType(if_exists=True) if statement.name not in catalog.custom_types:
+            return f"Type '{statement.name}' does not exist"
+        case tree.CreateFunction(if_not_exists=True) if not statement.or_replace:
+            if statement.name in catalog.functions:
+                return f"The function {statement.name} already exists"
+        case tree.DropFunction(if_exists=True) if statement.name not in catalog.functions:
+            return f"The function {statement.name} does not exist"
+    return ""
 
 
 def _sentence(statement: tree.Statement, query_id: str | None) -> str:

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,11 +23,11 @@ from headwater.sql.language.tree import SourceKind
 from headwater.sql.plan import inference, reading
 from headwater.sql.plan.catalog import SourceInfo
 from headwater.sql.plan.insertion import Insertion
-from headwater.sql.plan.session import PersistentQuery
+from headwater.sql.plan.session import PersistentQuery, Session
 from headwater.sql.server import answers, push, rights
 from headwater.sql.server.closing import LAST_WORDS_S
 from headwater.sql.server.command_log import Command, CommandLog, create_topic
-from headwater.sql.server.config import SqlServerConfig, bare
+from headwater.sql.server.config import SqlServerConfig
 from headwater.sql.server.engine import LOGGED, Engine
 from headwater.sql.server.leading import Leading
 from headwater.sql.server.peers import ServerName, Watch
@@ -42,10 +43,11 @@ from headwater.sql.server.query_states import (
     state_elsewhere,
 )
 from headwater.sql.server.read_only_statements import ReadOnlyStatements, StatementContext
+from headwater.sql.server.rehearsal import Progress, Rehearsal, refuse_queries
 from headwater.sql.server.row_queries import RowQueries
 from headwater.sql.server.runner import QueryRunner
 from headwater.sql.server.schemas import RegistrySchemas, schemas_of
-from headwater.sql.server.settable import check_request, check_settable, defaults_of
+from headwater.sql.server.settable import check_request, defaults_of
 from headwater.sql.server.source_topics import is_deletable, topic_configs
 from headwater.streams.engine.failures import ClusterFailure
 from headwater.web.callers import EVERYBODY, Caller, cluster
@@ -266,34 +268,38 @@ class SqlNode:
         *,
         skip: int = 0,
         caller: Caller = EVERYBODY,
+        done: list[answers.Entity] | None = None,
     ) -> list[answers.Entity]:
-        """All statements of a text, one after the other, but for the first `skip` of those for the log. Raises SqlError
-        at the first that fails; those before it are done.
+        """All statements of a text, one after the other, but for the first `skip` of those for the log. Raises SqlError.
+        Where one is wrong, none is carried out (`rehearsal`); where one fails, those before it are done, and in `done`.
         """
         check_request(properties)
-        found: list[answers.Entity] = []
-        settings, known = dict(properties), dict(variables)
-        for piece in await asyncio.to_thread(split, text):
-            shown = substitute(piece, known)
+        found = [] if done is None else done
+        pieces = await asyncio.to_thread(split, text)
+        if len(pieces) > 1 and self._takes_statements:
+            await self._applied(await self._log.end())
+            rehearsal = Rehearsal(self.engine, partial(self._permit, caller), self.asking, self._is_push)
+            await rehearsal.run(pieces, Progress(properties, variables), skip)
+        progress = Progress(properties, variables)
+        for piece in pieces:
+            shown = substitute(piece, progress.variables)
             for statement in await asyncio.to_thread(self.engine.session.parse, shown):
                 if skip and isinstance(statement, LOGGED):
                     skip -= 1
-                    continue
-                match statement:
-                    case tree.SetProperty():
-                        check_settable(statement.name, statement.value)
-                        settings[bare(statement.name)] = statement.value
-                    case tree.UnsetProperty(name=None):
-                        settings.clear()
-                    case tree.UnsetProperty(name=str(name)):
-                        settings.pop(bare(name), None)
-                    case tree.Define():
-                        known[statement.name] = statement.value
-                    case tree.Undefine():
-                        known.pop(statement.name, None)
-                    case _:
-                        found.append(await self._execute(statement, shown, settings, known, caller))
+                elif not progress.take(statement):
+                    found.append(await self._execute(statement, shown, progress.settings, progress.variables, caller))
         return found
+
+    async def _permit(
+        self, caller: Caller, statement: tree.Statement, session: Session, settings: Mapping[str, str]
+    ) -> None:
+        """What a statement needs before it is tried, over the streams and tables of this session."""
+        await rights.require_now(caller, statement, lambda: session)
+        await self._require_schemas(caller, statement)
+        await require(caller, *rights.of_default_formats(statement, {**self.engine.of_system, **settings}))
+
+    def _is_push(self, query_id: str) -> bool:
+        return self.row_queries.push_named(query_id) is not None
 
     async def _execute(
         self,
@@ -312,6 +318,7 @@ class SqlNode:
         await self._require_schemas(caller, statement)
         if isinstance(statement, LOGGED):
             return await self._change(statement, text, settings, caller)
+        refuse_queries(statement, text)
         match statement:
             case tree.InsertValues():
                 await self._insert(statement, settings, caller)
@@ -320,12 +327,6 @@ class SqlNode:
                     text,
                     commandId="",
                     commandStatus={"status": "SUCCESS", "message": "", "queryId": None},
-                )
-            case tree.Select() | tree.Print():
-                raise SqlError(
-                    "The following statement types should be issued to the websocket endpoint '/query': " + text,
-                    hint="POST it to /query-stream.",
-                    position=statement.position,
                 )
             case _:
                 return await self._read_only.answer(statement, text, StatementContext(settings, variables, caller))

@@ -32,6 +32,7 @@ from headwater.sql.server.config import LAG_MAX, SCANS, STREAM_PULLS, SqlServerC
 from headwater.sql.server.duckdb_functions import own_functions
 from headwater.sql.server.duckdb_pool import DuckDbPool
 from headwater.sql.server.printing import Printer, Registered
+from headwater.sql.server.refusals import TooManyPushesError
 from headwater.sql.server.settable import check_request
 from headwater.sql.server.views import ALL, READING, Views
 from headwater.web.callers import EVERYBODY, Caller
@@ -220,7 +221,7 @@ class RowQueries:
 
     async def _push(self, query: tree.Query, properties: Mapping[str, str], text: str, caller: Caller) -> Answer:
         if len(self.pushes) >= self._config.number("ksql.query.push.max"):
-            raise SqlError(
+            raise TooManyPushesError(
                 "Not executing statement(s) as it would cause the number of active push queries to exceed the limit.",
                 hint="Close some, or raise ksql.query.push.max.",
             )

@@ -71,7 +71,11 @@ def check_settable(name: str, value: str | None = None) -> None:
     plain = name
     for prefix in _PREFIXES:
         plain = plain.removeprefix(prefix)
-    if name in SETTABLE or plain in SETTABLE or plain in _STREAMS:
+    if name in SETTABLE or plain in SETTABLE:
+        if value is not None:
+            _check_value(name if name in SETTABLE else plain, value)
+        return
+    if plain in _STREAMS:
         return
     if plain in _ALWAYS:
         holds, why = _ALWAYS[plain]

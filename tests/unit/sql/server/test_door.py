@@ -22,7 +22,7 @@ class Node:
     def __init__(self) -> None:
         self.texts: list[str] = []
 
-    async def execute(self, text: str, _settings: Any, _variables: Any, *, caller: Any) -> list[Any]:
+    async def execute(self, text: str, _settings: Any, _variables: Any, *, caller: Any, done: Any) -> list[Any]:
         assert caller is EVERYBODY
         self.texts.append(text)
         return []

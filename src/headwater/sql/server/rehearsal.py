@@ -1,0 +1,105 @@
+"""Several statements in one request: all are tried on a copy before the first is carried out, so that where one is
+wrong, none is, as in ksqlDB.
+
+What only shows when statements are carried out still ends a request halfway: topics that are there already, brokers or a
+schema registry that refuse, rows that VALUES has. Where a statement takes its columns from the registry and these may be
+those of a statement before it, what follows is not tried.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from headwater.sql.language import tree
+from headwater.sql.language.errors import SqlError
+from headwater.sql.language.parser import substitute
+from headwater.sql.server.config import bare
+from headwater.sql.server.engine import LOGGED, Engine
+from headwater.sql.server.refusals import WrongEndpointError
+from headwater.sql.server.settable import check_settable, check_system
+
+if TYPE_CHECKING:
+    from headwater.sql.plan.session import Session
+
+Permit = Callable[[tree.Statement, "Session", Mapping[str, str]], Awaitable[None]]
+
+
+class Progress:
+    """What SET and DEFINE of a request have said so far."""
+
+    def __init__(self, properties: Mapping[str, str], variables: Mapping[str, str]) -> None:
+        self.settings, self.variables = dict(properties), dict(variables)
+
+    def take(self, statement: tree.Statement) -> bool:
+        """Whether that is all that the statement does. Raises SqlError."""
+        match statement:
+            case tree.SetProperty():
+                check_settable(statement.name, statement.value)
+                self.settings[bare(statement.name)] = statement.value
+            case tree.UnsetProperty(name=None):
+                self.settings.clear()
+            case tree.UnsetProperty(name=str(name)):
+                self.settings.pop(bare(name), None)
+            case tree.Define():
+                self.variables[statement.name] = statement.value
+            case tree.Undefine():
+                self.variables.pop(statement.name, None)
+            case _:
+                return False
+        return True
+
+
+def refuse_queries(statement: tree.Statement, text: str) -> None:
+    if isinstance(statement, tree.Select | tree.Print):
+        raise WrongEndpointError(
+            "The following statement types should be issued to the websocket endpoint '/query': " + text,
+            hint="POST it to /query-stream.",
+            position=statement.position,
+        )
+
+
+class Rehearsal:
+    """`permit` raises where the caller may not carry out a statement, before it is tried; `asking` calls what may ask
+    the schema registry; `is_push`: whether a query of this id is none of the log's.
+    """
+
+    def __init__(
+        self, engine: Engine, permit: Permit, asking: Callable[..., Awaitable[Any]], is_push: Callable[[str], bool]
+    ) -> None:
+        self._engine, self._permit, self._asking, self._is_push = engine, permit, asking, is_push
+        self._trial = engine.session.copy()
+        self._tried = 0  # statements for the log
+
+    async def run(self, pieces: Sequence[str], progress: Progress, skip: int = 0) -> None:
+        """`skip`: so many of the statements for the log are in it already. Raises SqlError."""
+        for piece in pieces:
+            text = substitute(piece, progress.variables)
+            for statement in await asyncio.to_thread(self._trial.parse, text):
+                if skip and isinstance(statement, LOGGED):
+                    skip -= 1
+                elif not progress.take(statement):
+                    refuse_queries(statement, text)
+                    if isinstance(statement, LOGGED) and not await self._goes_on(statement, progress.settings):
+                        return
+
+    async def _goes_on(self, statement: tree.Statement, settings: Mapping[str, str]) -> bool:
+        if isinstance(statement, tree.ControlQuery) and self._is_push(statement.query_id or ""):
+            return True
+        trial = self._trial
+        trial.settings = {**self._engine.of_system, **settings}
+        trial.next_query_number = self._engine.applied + self._tried
+        await self._permit(statement, trial, settings)
+        if isinstance(statement, tree.AlterSystem):
+            check_system(statement.name, statement.value)
+        if isinstance(statement, tree.CreateSource):
+            try:
+                statement = await self._asking(trial.completed, statement)
+            except SqlError:
+                if self._tried:
+                    return False
+                raise
+        await self._asking(trial.execute, statement)
+        self._tried += 1
+        return True

@@ -1,0 +1,140 @@
+"""Several statements in one request: where one is wrong, none is carried out, and the answer tells the truth."""
+
+import asyncio
+import json
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from headwater.sql.server.api import make_door
+from headwater.sql.server.command_log import Command
+from headwater.sql.server.config import SqlServerConfig
+from headwater.sql.server.node import SqlNode
+from headwater.web.messages import Headers, HttpError, Request
+
+_S = "CREATE STREAM s (id INT KEY, v INT) WITH (kafka_topic='in', value_format='JSON');"
+_BIG = "CREATE STREAM big AS SELECT * FROM s WHERE v > 5;"
+
+
+class Log:
+    """What is appended is applied at once."""
+
+    def __init__(self, node: SqlNode) -> None:
+        self._node = node
+
+    async def end(self) -> int:
+        return self._node.engine.applied
+
+    async def append(self, command: Command) -> int:
+        offset = self._node.engine.applied
+        self._node.engine.apply(offset, command.encode())
+        return offset
+
+
+class Admin:
+    """Has a topic `in` of one partition, and makes every other but `full`."""
+
+    async def list_topics(self, *, internal: bool = False) -> list[Any]:
+        return [SimpleNamespace(name="in", partitions=[None])] if internal else []
+
+    async def create_topics(self, wanted: list[Any]) -> dict[str, None]:
+        return {each.name: None for each in wanted}
+
+
+def _node(*statements: str) -> SqlNode:
+    node = SqlNode(SqlServerConfig.of({"bootstrap.servers": "127.0.0.1:1"})[0])
+    for text in statements:
+        assert node.engine.apply(node.engine.applied, Command(text).encode()).error is None
+    node._log, node._admin = cast("Any", Log(node)), cast("Any", Admin())
+    return node
+
+
+def _posted(node: SqlNode, path: str, body: bytes) -> tuple[int, Any]:
+    headers = Headers((("content-type", "application/json"),))
+    request = Request("POST", path, tuple(path.strip("/").split("/")), headers=headers, body=body)
+    try:
+        answer = asyncio.run(make_door(node).handle(request))
+    except HttpError as error:
+        return error.status, {"error_code": error.code, "message": error.message}
+    assert isinstance(answer.body, bytes)
+    return answer.status, json.loads(answer.body)
+
+
+def _run(node: SqlNode, sql: str) -> tuple[int, Any]:
+    return _posted(node, "/ksql", json.dumps({"ksql": sql}).encode())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "code"),
+    [
+        ("CREATE STREAM u AS SELECT nothing FROM big;", 40001),
+        ("CREATE STREAM big AS SELECT * FROM s;", 40001),
+        ("DROP STREAM s;", 40001),  # BIG reads it
+        ("SET 'auto.offset.reset'='yesterday';", 40001),
+        ("CREATE STREAM u (v ADDRESS) WITH (kafka_topic='in', value_format='JSON');", 40001),
+        ("ALTER SYSTEM 'no.such.property'='1';", 40001),
+        ("SHOW STREEMS;", 40001),
+        ("SELECT * FROM s EMIT CHANGES;", 40002),
+        ("PRINT 'in';", 40002),
+    ],
+)
+def test_where_a_statement_is_wrong_none_before_it_is_carried_out(wrong: str, code: int) -> None:
+    node = _node()
+    status, answer = _run(node, f"{_S} {_BIG} {wrong} SHOW STREAMS;")
+    assert (status, answer["error_code"], answer["entities"]) == (400, code, [])
+    assert node.engine.applied == 0
+
+
+def test_statements_build_on_those_before_them() -> None:
+    node = _node()
+    script = (
+        f"DEFINE least = '5'; CREATE TYPE pair AS STRUCT<a INT, b INT>; {_S} {_BIG} "
+        "CREATE STREAM p (id INT KEY, both PAIR) WITH (kafka_topic='in', value_format='JSON'); "
+        "CREATE STREAM some AS SELECT * FROM big WHERE v > ${least}; TERMINATE CSAS_SOME_4; DROP STREAM some; "
+        "ALTER STREAM s ADD COLUMN w INT; CREATE STREAM some AS SELECT id, w FROM s;"
+    )
+    status, answer = _run(node, script)
+    assert (status, len(answer)) == (200, 9), answer
+    assert list(node.engine.session.queries) == ["CSAS_BIG_2", "CSAS_SOME_8"]
+
+
+def test_what_fails_when_it_is_carried_out_comes_with_what_was_done_before() -> None:
+    node = _node()
+    status, answer = _run(
+        node, f"{_S} CREATE STREAM t (id INT KEY) WITH (kafka_topic='none', value_format='JSON'); {_BIG}"
+    )
+    assert (status, answer["message"]) == (
+        400,
+        "line 1:1: Kafka topic does not exist: none. Create it, or name PARTITIONS in the WITH clause, and it is made",
+    )
+    assert [each["commandId"] for each in answer["entities"]] == ["stream/`S`/create"]
+    assert list(node.engine.session.catalog.sources) == ["S"]
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        (_S.replace("STREAM s", "STREAM IF NOT EXISTS s"), "Cannot add stream `S`: A stream with the same name already exists."),
+        ("CREATE TABLE IF NOT EXISTS s AS SELECT id, COUNT(*) FROM s GROUP BY id;", "Cannot add table `S`: A stream with the same name already exists."),
+        ("DROP STREAM IF EXISTS t;", "Source `T` does not exist."),
+        ("CREATE TYPE IF NOT EXISTS pair AS INT;", "PAIR is already registered with type STRUCT<`A` INTEGER>"),
+        ("DROP TYPE IF EXISTS other;", "Type 'OTHER' does not exist"),
+        ("DROP FUNCTION IF EXISTS other;", "The function OTHER does not exist"),
+        ("DROP STREAM IF EXISTS s;", "Source `S` was dropped."),
+        ("CREATE TYPE IF NOT EXISTS other AS INT;", "Registered custom type with name 'OTHER' and SQL type INTEGER"),
+    ],
+)  # fmt: skip
+def test_a_statement_that_did_nothing_says_so(statement: str, message: str) -> None:
+    """It said that it had created, or dropped, what it had not."""
+    node = _node(_S, "CREATE TYPE pair AS STRUCT<a INT>;")
+    status, (answer,) = _run(node, statement)
+    assert (status, answer["commandStatus"]["status"], answer["commandStatus"]["message"]) == (200, "SUCCESS", message)
+
+
+@pytest.mark.parametrize("body", [b"", b"{}\n", b'{"nothing": "S"}\n{"ID": 1}\n', b'{"target": 5}\n'])
+def test_rows_without_a_target_are_refused_as_such(body: bytes) -> None:
+    assert _posted(_node(_S), "/inserts-stream", body) == (
+        400,
+        {"error_code": 40000, "message": 'The first line of the body has no "target".'},
+    )
