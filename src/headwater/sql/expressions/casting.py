@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from datetime import datetime, time
@@ -157,13 +158,14 @@ def _number(wanted: Type) -> Convert:
         return lambda value: values.fit(
             Decimal(repr(value)) if isinstance(value, float) else Decimal(value), wanted.precision, wanted.scale
         )
-    wrap = values.int32 if wanted.base is Base.INTEGER else values.int64
-    return lambda value: wrap(_whole(value))
+    wrap, most = (values.int32, 2**31 - 1) if wanted.base is Base.INTEGER else (values.int64, 2**63 - 1)
+    return lambda value: _saturated(value, most) if isinstance(value, float) else wrap(int(value))
 
 
-def _whole(value: float | Decimal | int) -> int:
-    """Cut towards zero."""
-    try:
-        return int(value)
-    except (ValueError, OverflowError):
-        raise EvaluationError(f"{value} is no whole number") from None
+def _saturated(value: float, most: int) -> int:
+    """A DOUBLE as Java has it as a whole number: cut towards zero, what is too large is the largest, NaN is 0. Exact
+    numbers lose their first digits instead.
+    """
+    if not math.isfinite(value):
+        return 0 if math.isnan(value) else most if value > 0 else -most - 1
+    return max(-most - 1, min(most, int(value)))

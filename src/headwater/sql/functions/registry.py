@@ -18,6 +18,7 @@ from typing import Any, Final, TypeVar
 
 from headwater.sql.functions.signatures import Bindings, Implementation, Returns, Signature, parse_signature
 from headwater.sql.functions.whole_calls import WholeCall
+from headwater.sql.language import types
 from headwater.sql.language.errors import Position, SqlError
 from headwater.sql.language.types import Type
 
@@ -68,6 +69,9 @@ def scalar(
     return declare
 
 
+_WHOLE: Final = (types.INTEGER, types.BIGINT)
+
+
 @dataclass(frozen=True, slots=True)
 class Resolved:
     """A form of a function, with what it takes and gives in one call."""
@@ -94,7 +98,10 @@ def resolve(function: ScalarFunction, given: Sequence[Type | None], position: Po
     if best is None:
         raise no_form(function.name, [each.signature for each in function.overloads], given, position)
     _, overload, bindings, patterns = best
-    parameters = tuple(bindings.resolve(pattern) for pattern in patterns)
+    parameters = tuple(
+        types.as_decimal(each) if pattern.name == "DECIMAL" and each in _WHOLE else bindings.resolve(pattern)
+        for pattern, each in zip(patterns, given, strict=True)
+    )
     returns = overload.returns(given) if overload.returns else bindings.resolve(overload.signature.returns)
     return Resolved(overload, parameters, returns)
 
