@@ -20,4 +20,6 @@ def pattern(text: str) -> Any:
     try:
         return re2.compile(text, options=options)
     except re2.error as error:
-        raise EvaluationError(f"Invalid regular expression pattern: {text}: {error}") from None
+        why = error.args[0] if error.args else error
+        told = why.decode("utf-8", "replace") if isinstance(why, bytes) else why
+        raise EvaluationError(f"Invalid regular expression pattern: {text}: {told}") from None

@@ -12,6 +12,7 @@ from headwater.sql.functions.aggregates import AggregateFunction
 from headwater.sql.functions.python_functions import CATEGORY
 from headwater.sql.functions.registry import ScalarFunction
 from headwater.sql.functions.scope import MadeFunction
+from headwater.sql.functions.signatures import Signature, parse_signature
 from headwater.sql.language import types
 from headwater.sql.language.errors import SqlError
 from headwater.sql.language.tree import SourceKind
@@ -107,6 +108,13 @@ def _kind(function: MadeFunction) -> str:
     return "AGGREGATE" if isinstance(function, AggregateFunction) else "TABLE"
 
 
+def _arguments(signature: Signature) -> list[dict[str, Any]]:
+    return [
+        {"name": each.name, "type": str(each.pattern), "description": "", "isVariadic": each.variadic}
+        for each in signature.parameters
+    ]
+
+
 def function(text: str, name: str, made: Mapping[str, MadeFunction]) -> Entity:
     found = (
         made.get(name) or library.SCALARS.get(name) or library.AGGREGATES.get(name) or library.TABLE_FUNCTIONS.get(name)
@@ -121,16 +129,21 @@ def function(text: str, name: str, made: Mapping[str, MadeFunction]) -> Entity:
     kind, description = _kind(found), found.description
     if isinstance(found, ScalarFunction):
         forms = [f"{each.signature} -> {each.signature.returns}" for each in found.overloads]
+        arguments = [_arguments(each.signature) for each in found.overloads]
     else:
         forms = list(found.forms)
+        reads = name not in made  # forms of one's own may have types that no signature has
+        arguments = [
+            _arguments(parse_signature(each)) if reads and not each.startswith("(*)") else [] for each in forms
+        ]
     shown = [
         {
-            "arguments": [],
+            "arguments": taken,
             "signature": form.partition(" -> ")[0],
             "returnType": form.partition(" -> ")[2],
             "description": description,
         }
-        for form in forms
+        for form, taken in zip(forms, arguments, strict=True)
     ]
     return entity(
         "describe_function", text, name=name, description=description, author="", version="", type=kind, functions=shown

@@ -16,6 +16,7 @@ import re2
 from headwater._version import VERSION
 from headwater.base.acls import Operation
 from headwater.base.errors import KafkaError, UserError
+from headwater.sql.functions.patterns import pattern
 from headwater.sql.json_text import dump
 from headwater.sql.language import tree
 from headwater.sql.language.errors import SqlError
@@ -28,6 +29,7 @@ from headwater.sql.server.node import SqlNode
 from headwater.sql.server.refusals import BAD_STATEMENT, code_of
 from headwater.sql.server.settable import check_settable
 from headwater.sql.server.source_topics import is_deletable
+from headwater.sql.values import EvaluationError
 from headwater.web import websocket
 from headwater.web.callers import cluster, topic
 from headwater.web.content import json_body, json_response
@@ -44,6 +46,7 @@ _CURLS_OWN: Final = "application/x-www-form-urlencoded"
 BAD_REQUEST: Final = inserting.BAD_REQUEST
 NOT_FOUND: Final = 40400
 SERVER_ERROR: Final = 50000
+NOT_CAUGHT_UP: Final = 50301
 
 
 def make_door(node: SqlNode) -> Door:
@@ -126,6 +129,7 @@ class Api:
         body = _object(request)
         text, settings = _text(body, "ksql"), _properties(body, "streamsProperties")
         variables, found = _strings(body, "sessionVariables"), list[answers.Entity]()
+        await self._catch_up(body)
         try:
             await self._node.execute(text, settings, variables, caller=request.caller, done=found)
         except SqlError as error:
@@ -133,6 +137,22 @@ class Api:
         except (KafkaError, UserError) as error:
             raise HttpError(500, str(error), SERVER_ERROR) from None
         return json_response(found, 200, KSQL_JSON)
+
+    async def _catch_up(self, body: Mapping[str, Any]) -> None:
+        """Waits for the statement that a request comes behind. Whoever asks several servers names the last that he
+        sent.
+        """
+        number = body.get("commandSequenceNumber")
+        if number is None:
+            return
+        if not isinstance(number, int) or isinstance(number, bool):
+            raise HttpError(400, '"commandSequenceNumber" must be a whole number.', BAD_REQUEST)
+        if not await self._node.has_applied(number):
+            raise HttpError(
+                503,
+                f"Timed out while waiting for a previous command to execute. command sequence number: {number}",
+                NOT_CAUGHT_UP,
+            )
 
     async def terminate(self, request: Request) -> Response:
         """/ksql/terminate: every query ends, and what was made is dropped, with the topics that `deleteTopicList` names
@@ -193,6 +213,7 @@ class Api:
         """The older form: an array of `{"header"}`, `{"row"}` and, at the end of a limit, `{"finalMessage"}`."""
         body = _object(request)
         text, settings = _text(body, "ksql"), _properties(body, "streamsProperties")
+        await self._catch_up(body)
         try:
             statements = [each for piece in split(text) for each in self._node.engine.session.parse(piece)]
             if len(statements) == 1 and isinstance(statements[0], tree.Print):
@@ -328,9 +349,9 @@ def _matching(given: Any) -> Callable[[str], bool]:
     patterns = []
     for each in given or ():
         try:
-            patterns.append(re2.compile(each))
-        except re2.error as error:
-            raise HttpError(400, f"Invalid pattern: {each}: {error}", BAD_REQUEST) from None
+            patterns.append(pattern(each))
+        except EvaluationError as error:
+            raise HttpError(400, str(error), BAD_REQUEST) from None
     return lambda name: name in (given or ()) or any(each.fullmatch(name) for each in patterns)
 
 

@@ -81,6 +81,13 @@ TABLE: Final = {
         Definition(
             "ksql.healthcheck.interval.ms", _I, 5_000, "For how long /healthcheck tells what it has found.", AtLeast(0)
         ),
+        Definition(
+            "ksql.server.command.response.timeout.ms",
+            _I,
+            5_000,
+            "For how long a request waits until the statement that it names by its commandSequenceNumber is carried out.",
+            AtLeast(0),
+        ),
         Definition("ksql.streams.commit.interval.ms", _I, 100, "How often queries commit.", AtLeast(1)),
         Definition(
             "ksql.streams.session.timeout.ms",

@@ -203,7 +203,7 @@ def command_id_of(statement: tree.Statement) -> str:
         case tree.AlterSystem():
             return f"cluster/{statement.name}/alter"
         case tree.ControlQuery():
-            return f"terminate/{statement.query_id or 'ALL'}/execute"
+            return f"{statement.action.lower()}/{statement.query_id or 'ALL'}/execute"
         case _:
             return "unknown"
 

@@ -195,6 +195,13 @@ class SqlNode:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._moved.wait(), 1.0)
 
+    async def has_applied(self, number: int) -> bool:
+        """Whether a statement of the log, and all before it, are carried out here within a while."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.config.number("ksql.server.command.response.timeout.ms") / 1000):
+                await self._applied(number + 1)
+        return self.engine.applied > number
+
     # -- statements ----------------------------------------------------------------------------------------------------
 
     @property
@@ -278,8 +285,8 @@ class SqlNode:
         pieces = await asyncio.to_thread(split, text)
         if len(pieces) > 1 and self._takes_statements:
             await self._applied(await self._log.end())
-            rehearsal = Rehearsal(self.engine, partial(self._permit, caller), self.asking, self._is_push)
-            await rehearsal.run(pieces, Progress(properties, variables), skip)
+            trial = Rehearsal(self.engine, partial(self._permit, caller), self.asking, self.row_queries.has_push)
+            await trial.run(pieces, Progress(properties, variables), skip)
         progress = Progress(properties, variables)
         for piece in pieces:
             shown = substitute(piece, progress.variables)
@@ -298,9 +305,6 @@ class SqlNode:
         await self._require_schemas(caller, statement)
         await require(caller, *rights.of_default_formats(statement, {**self.engine.of_system, **settings}))
 
-    def _is_push(self, query_id: str) -> bool:
-        return self.row_queries.push_named(query_id) is not None
-
     async def _execute(
         self,
         statement: tree.Statement,
@@ -316,9 +320,9 @@ class SqlNode:
                 return answers.entity("terminate_query", text, queryId=running.id, wasTerminated=True)
         await rights.require_now(caller, statement, lambda: self.engine.session)
         await self._require_schemas(caller, statement)
+        refuse_queries(statement, text)
         if isinstance(statement, LOGGED):
             return await self._change(statement, text, settings, caller)
-        refuse_queries(statement, text)
         match statement:
             case tree.InsertValues():
                 await self._insert(statement, settings, caller)

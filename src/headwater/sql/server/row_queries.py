@@ -69,6 +69,9 @@ class RowQueries:
         for each in self.pushes.values():
             each.close()
 
+    def has_push(self, name: str) -> bool:
+        return self.push_named(name) is not None
+
     def push_named(self, query_id: str) -> push.PushQuery | None:
         """A push query that runs, by its id in any letters: TERMINATE names it without quotes."""
         return next((each for name, each in self.pushes.items() if name.upper() == query_id.upper()), None)

@@ -129,7 +129,7 @@ def properties(config: SqlServerConfig, system: Mapping[str, str], settings: Map
         if not row.is_sensitive:
             given = config.values[name]
             level = "SERVER" if name in config.given else ""
-            rows[name] = _row(name, None if given is None else str(given), level)
+            rows[name] = _row(name, _text(given), level)
     for name in SETTABLE - rows.keys():
         given = config.of_statements.get(name)
         rows[name] = _row(name, given, "" if given is None else "SERVER")
@@ -137,6 +137,15 @@ def properties(config: SqlServerConfig, system: Mapping[str, str], settings: Map
         for name, value in values.items():
             rows[name] = _row(name, value, level)
     return [rows[name] for name in sorted(rows)]
+
+
+def _text(given: Any) -> str | None:
+    """A value as it stands in a file of properties."""
+    if isinstance(given, bool):
+        return str(given).lower()
+    if isinstance(given, list | tuple):
+        return ",".join(map(str, given))
+    return None if given is None else str(given)
 
 
 def _row(name: str, value: str | None, level: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from headwater.sql.functions import library
 from headwater.sql.server.api import make_door
 from headwater.sql.server.command_log import Command
 from headwater.sql.server.config import SqlServerConfig
@@ -138,3 +139,61 @@ def test_rows_without_a_target_are_refused_as_such(body: bytes) -> None:
         400,
         {"error_code": 40000, "message": 'The first line of the body has no "target".'},
     )
+
+
+def _asked(node: SqlNode, number: object) -> tuple[int, Any]:
+    return _posted(node, "/ksql", json.dumps({"ksql": "SHOW VARIABLES;", "commandSequenceNumber": number}).encode())
+
+
+def test_a_request_waits_for_the_statement_that_it_comes_behind() -> None:
+    node = _node(_S)
+    assert [_asked(node, number)[0] for number in (None, -1, 0)] == [200, 200, 200]
+    node.config.values["ksql.server.command.response.timeout.ms"] = 1
+    assert _asked(node, 1) == (
+        503,
+        {
+            "error_code": 50301,
+            "message": "Timed out while waiting for a previous command to execute. command sequence number: 1",
+        },
+    )
+    assert _asked(node, "1")[1] == {"error_code": 40000, "message": '"commandSequenceNumber" must be a whole number.'}
+
+    async def scene() -> bool:
+        node = _node(_S)
+        waiting = asyncio.create_task(node.has_applied(1))
+        await asyncio.sleep(0)
+        node.engine.apply(1, Command(_BIG).encode())
+        async with node._moved:
+            node._moved.notify_all()
+        return await waiting
+
+    assert asyncio.run(scene())
+
+
+@pytest.mark.parametrize("word", ["pause", "resume", "terminate"])
+def test_the_id_of_a_command_says_what_it_was(word: str) -> None:
+    _, (answer,) = _run(_node(_S, _BIG), f"{word} CSAS_BIG_1;")
+    assert answer["commandId"] == f"{word}/CSAS_BIG_1/execute"
+
+
+def test_a_function_is_described_with_its_arguments() -> None:
+    _, (answer,) = _run(_node(), "DESCRIBE FUNCTION lpad;")
+    assert answer["functions"][1]["arguments"][1:] == [
+        {"name": "length", "type": "INTEGER", "description": "", "isVariadic": False},
+        {"name": "padding", "type": "STRING", "description": "", "isVariadic": False},
+    ]
+    _, (answer,) = _run(_node(), "DESCRIBE FUNCTION topk;")
+    assert [each["isVariadic"] for each in answer["functions"][1]["arguments"]] == [False, True, False]
+    for name in (*library.SCALARS, *library.AGGREGATES, *library.TABLE_FUNCTIONS):
+        assert _run(_node(), f"DESCRIBE FUNCTION {name};")[0] == 200
+
+
+def test_properties_are_shown_as_they_stand_in_a_file() -> None:
+    _, (answer,) = _run(_node(), "SHOW PROPERTIES;")
+    shown = {each["name"]: each["value"] for each in answer["properties"]}
+    assert (shown["authentication.method"], shown["ksql.functions.python.source.enabled"]) == ("NONE", "false")
+
+
+def test_a_pattern_of_topics_that_is_none_is_told() -> None:
+    status, answer = _posted(_node(), "/ksql/terminate", b'{"deleteTopicList": ["["]}')
+    assert (status, answer["message"]) == (400, "Invalid regular expression pattern: [: missing ]: [")
