@@ -51,7 +51,28 @@ STEPS: dict[str, dict[str, str]] = {
     "filter-headers": {"type": "Filter", "predicate": "head"},
     "headers": {"type": "DropHeaders", "headers": "h"},
     "route": {"type": "RegexRouter", "regex": "t", "replacement": "u"},
+    "route-elsewhere": {"type": "RegexRouter", "regex": "x.*", "replacement": "u"},
+    "route-wrongly": {"type": "RegexRouter", "regex": "t", "replacement": "$7"},
+    "route-by-time": {
+        "type": "TimestampRouter",
+        "topic.format": "${topic}.${timestamp}",
+        "timestamp.format": "mmss.SSS",
+    },
     "key": {"type": "ValueToKey", "fields": "id"},
+    "key-with-nulls": {"type": "ValueToKey", "fields": "name,note"},
+    "key-unknown": {"type": "ValueToKey", "fields": "nobody"},
+    "extract": {"type": "ExtractField$Value", "field": "inner"},
+    "extract-unknown": {"type": "ExtractField$Value", "field": "nobody"},
+    "extract-number": {"type": "ExtractField$Value", "field": "id"},
+    "cast": {"type": "Cast$Value", "spec": "id:string,amount:float32,ok:int8"},
+    "cast-default": {"type": "Cast$Value", "spec": "note:string,name:string"},
+    "cast-inner": {"type": "Cast$Value", "spec": "inner:string"},
+    "cast-whole": {"type": "Cast$Value", "spec": "string"},
+    "to-time": {"type": "TimestampConverter$Value", "field": "id", "target.type": "Timestamp"},
+    "to-text": {"type": "TimestampConverter$Value", "field": "day", "target.type": "string", "format": "yyyy"},
+    "to-nothing": {"type": "TimestampConverter$Value", "field": "nobody", "target.type": "Timestamp"},
+    "to-whole": {"type": "TimestampConverter$Value", "target.type": "Timestamp"},
+    "to-wrong": {"type": "TimestampConverter$Value", "field": "ok", "target.type": "Timestamp"},
     "key-part": {"type": "InsertField$Key", "static.field": "src", "static.value": "x"},
 }
 PREDICATES = {
@@ -62,7 +83,7 @@ PREDICATES = {
     "predicates.head.type": "HasHeaderKey",
     "predicates.head.name": "h",
 }
-BY_COLUMNS = {"no-defaults", "time-required", "static", "place", "time", "drop", "keep", "swap", "mask", "filter-others", "filter-nulls", "filter-headers", "headers"}  # fmt: skip
+BY_COLUMNS = {"no-defaults", "time-required", "static", "place", "time", "drop", "keep", "swap", "mask", "filter-others", "filter-nulls", "filter-headers", "headers", "route", "route-elsewhere", "route-by-time", "key", "key-with-nulls", "extract", "cast", "cast-default", "to-time", "to-text", "to-nothing"}  # fmt: skip
 
 
 class Rows(Converter):
@@ -132,7 +153,7 @@ def outcome(made: SinkConversion, records: list[ConsumerRecord]) -> Any:
         return str(error)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(120))
 def test_random_chains_over_columns_are_what_they_are_over_records(seed: int) -> None:
     dice = Random(seed)
     values = drawn(dice, nulls=bool(seed % 2))

@@ -24,6 +24,15 @@ def to_float32(value: float) -> float:
         return float("inf") if value > 0 else float("-inf")
 
 
+def whole_to_float32(value: int) -> float:
+    """Rounded once, as Java does: what a float of 64 bits would round away decides between two neighbours."""
+    if -(1 << 53) <= value <= 1 << 53:
+        return to_float32(float(value))
+    sign, size = (-1, -value) if value < 0 else (1, value)
+    extra = size.bit_length() - 53
+    return sign * to_float32(float(size >> extra | (size & (1 << extra) - 1 != 0))) * 2.0**extra
+
+
 def java_double(value: float) -> str:
     if 1e-3 <= abs(value) < 1e7:  # where Java writes no exponent, and Python does not either
         return repr(value)

@@ -5,6 +5,7 @@ objects. Whoever wants columns has them without a Python object per record: conv
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, overload
 
@@ -53,13 +54,13 @@ class ArrowColumn:
 
 
 class ValueColumns(NamedTuple):
-    """The values of a run while transforms go over its columns: structs, all there, in the types of `arrow_rows`. Their
-    records have no headers.
+    """The values of a run while transforms go over its columns: all there, in the types of `arrow_rows`. Their records
+    have no headers. They are structs, but for what the last transform may have made of them.
     """
 
     schema: Schema
-    columns: "list[pa.Array]"  # one for each field
-    topic: str
+    columns: "list[pa.Array]"  # one for each field; of values that are no structs, one
+    topic: str | None  # None: not the same for all
     partitions: "Callable[[], pa.Array]"
     offsets: "Callable[[], pa.Array]"
     timestamps_ms: "Callable[[], pa.Array]"  # null where a record has none
@@ -241,7 +242,12 @@ class SinkRun(_Run[SinkRecord]):
     """Records of one topic, without headers, as converters made them of what the consumer gave."""
 
     def __init__(self, originals: Sequence[ConsumerRecord], keys: Column, values: Column | ArrowColumn) -> None:
-        self.originals, self.keys, self.values = originals, keys, values
+        self.originals, self._keys = originals, keys
+        self.values: Column | ArrowColumn = values
+
+    @property
+    def keys(self) -> Column:
+        return self._keys
 
     def __len__(self) -> int:
         return len(self.originals)
@@ -261,3 +267,28 @@ class SinkRun(_Run[SinkRecord]):
             original_topic=topic,
             original_partition=partition,
         )
+
+
+class TransformedSinkRun(SinkRun):
+    """A run whose values went through transforms as columns. Records, with their topics and keys, are made by the same
+    transforms one by one, if somebody looks at them; `make` gives them all.
+    """
+
+    def __init__(
+        self,
+        originals: Sequence[ConsumerRecord],
+        schema: Schema,
+        arrow: "pa.StructArray",
+        make: Callable[[], list[SinkRecord]],
+    ) -> None:
+        made = cache(make)  # nothing here refers to the run: its memory goes with it
+        self.originals, self._make = originals, made
+        self.values = ArrowColumn(schema, arrow, lambda: [each.value for each in made()])
+
+    @property
+    def keys(self) -> Column:
+        records = self._records()
+        return Column(None, [each.key for each in records], [each.key_schema for each in records])
+
+    def _records(self) -> list[SinkRecord]:
+        return self._make()

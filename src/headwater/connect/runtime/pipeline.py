@@ -9,6 +9,7 @@ from headwater.connect.config.definition import own_config
 from headwater.connect.converters.base import Converter
 from headwater.connect.data.record import ConnectRecord
 from headwater.connect.data.runs import ValueColumns
+from headwater.connect.data.schema import Type
 from headwater.connect.plugins import Catalog, Kind
 from headwater.connect.runtime.tolerance import Stage, Tolerance
 from headwater.connect.transforms.base import Transformation, is_pure
@@ -64,6 +65,8 @@ class Pipeline:
         current: ValueColumns | None = values
         for step in self.steps:
             assert current is not None
+            if current.schema.type is not Type.STRUCT:  # what ExtractField left: the others look for fields
+                return None
             if step.predicate is not None:
                 holds = step.predicate.test_columns(current)
                 if holds is None:

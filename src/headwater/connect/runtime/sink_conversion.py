@@ -3,11 +3,11 @@ Spark.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from headwater.client import ConsumerRecord
 from headwater.connect.data.record import Header, SinkRecord
-from headwater.connect.data.runs import RUN_RECORDS_MIN, ArrowColumn, SinkRun, ValueColumns
+from headwater.connect.data.runs import RUN_RECORDS_MIN, ArrowColumn, SinkRun, TransformedSinkRun, ValueColumns
+from headwater.connect.data.schema import Type
 from headwater.connect.runtime.pipeline import Pipeline, class_name
 from headwater.connect.runtime.tolerance import Skipped, Stage, Tolerance
 
@@ -63,15 +63,15 @@ class SinkConversion:
                 ),
             )
         )
-        if changed is None:
+        if changed is None or changed.schema.type is not Type.STRUCT:
             return None
         if not len(changed.columns[0]):
             return []
 
-        def values() -> list[Any]:
-            return [None if each is None else each.value for each in self._pipeline.transform_run(run)]
+        def made() -> list[SinkRecord]:
+            return [each for each in self._pipeline.transform_run(run) if each is not None]
 
-        return SinkRun(records, run.keys, ArrowColumn(changed.schema, changed.array(), values))
+        return TransformedSinkRun(records, changed.schema, changed.array(), made)
 
     def _column(self, topic: str, data: list[bytes | None]) -> ArrowColumn | None:
         if not self._columns:

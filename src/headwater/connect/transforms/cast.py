@@ -2,7 +2,7 @@
 
 import re
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any, Final
@@ -10,16 +10,17 @@ from typing import Any, Final
 from headwater.base.config.validators import ConfigValueError
 from headwater.connect.config.definition import ConfigDef
 from headwater.connect.config.keys import HIGH, REPLACE_NULL, REQUIRED, listing
-from headwater.connect.data.java_text import Float32, java_float, java_string, to_float32
+from headwater.connect.data.java_text import Float32, java_float, java_string, to_float32, whole_to_float32
 from headwater.connect.data.record import ConnectRecord
+from headwater.connect.data.runs import ValueColumns
 from headwater.connect.data.schema import DATE, TIME, TIMESTAMP, Field, Schema, Type
 from headwater.connect.data.struct import Struct
 from headwater.connect.data.validation import type_of, with_default
 from headwater.connect.data.values import numeric_of, temporal_text
 from headwater.connect.errors import ConfigError, DataError
 from headwater.connect.transforms.base import Carried, PartTransformation, basics, require_map, require_struct
+from headwater.connect.transforms.columns import WHOLE, by_value, cast_column
 
-_BITS: Final = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
 _FROM: Final = frozenset(Type) - {Type.ARRAY, Type.MAP, Type.STRUCT}
 _TO: Final = _FROM - {Type.BYTES}
 _WHOLE: Final = re.compile(r"[+-]?[0-9]+")
@@ -95,9 +96,29 @@ class Cast(PartTransformation):
                 values[field.position] = cast(field.schema, values[field.position], target)
         return self.put(record, carried.schema, Struct.of(carried.schema, values))
 
+    def apply_columns(self, values: ValueColumns) -> ValueColumns | None:
+        if self.part != "value" or self._whole is not None:
+            return None
+        schema = values.schema
+        carried = self._carried.get(schema) or self.carried(schema, self._carry(schema, schema))
+        columns = carried.columns(values.columns)
+        if columns is None:
+            return None
+        for field in schema.fields:
+            if field.name in self._casts:
+                column, made = columns[field.position], carried.schema.fields[field.position].schema
+                found = cast_column(column, field.schema, made)
+                columns[field.position] = (
+                    by_value(column, _caster(field.schema, made), made) if found is None else found
+                )
+        return values.with_fields(carried.schema, columns)
+
     def _struct(self, schema: Schema, value: Any) -> Carried:
+        return self._carry(schema, require_struct(value, "cast types").schema)
+
+    def _carry(self, schema: Schema, of_value: Schema) -> Carried:
         changed = self._changed(schema)
-        names = [each.name for each in require_struct(value, "cast types").schema.fields]
+        names = [each.name for each in of_value.fields]
         return Carried(schema, changed, names, with_default=self._with_default)
 
     def _schemaless(self, value: Any) -> Any:
@@ -129,6 +150,10 @@ class Cast(PartTransformation):
         return with_default(made, cast(field.schema, field.schema.default, target))
 
 
+def _caster(schema: Schema, made: Schema) -> Callable[[Any], Any]:
+    return lambda value: cast(schema, value, made.type)
+
+
 def cast(schema: Schema | None, value: Any, target: Type) -> Any:
     if value is None:
         return None
@@ -140,13 +165,16 @@ def cast(schema: Schema | None, value: Any, target: Type) -> Any:
     if schema is not None and schema.name in (DATE, TIME, TIMESTAMP):
         value = numeric_of(value)
     try:
-        if target in _BITS:
-            return _to_whole(value, _BITS[target])
+        if target in WHOLE:
+            return _to_whole(value, WHOLE[target])
         if target is Type.BOOLEAN:
             return value.lower() == "true" if isinstance(value, str) else _to_whole(value, 64) != 0
         single = target is Type.FLOAT32
-        number = _to_fraction(value)
-        rounded = to_float32(number) if single else number
+        if single and isinstance(value, int):
+            rounded = whole_to_float32(value)
+        else:
+            number = _to_fraction(value)
+            rounded = to_float32(number) if single else number
         return Float32(rounded) if single and schema is None else rounded
     except (ValueError, OverflowError):
         raise DataError(f"Value ({value}) was out of range for requested data type") from None

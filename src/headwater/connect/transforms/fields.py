@@ -64,6 +64,22 @@ class ExtractField(PartTransformation):
         found = None if old is None else value_in_struct(old, self._steps, self._with_default)
         return self.put(record, field.schema, found)
 
+    def apply_columns(self, values: ValueColumns) -> ValueColumns | None:
+        """A null on the way, or at its end, is for the records."""
+        if self.part != "value":
+            return None
+        schema, columns = values.schema, values.columns
+        for number, step in enumerate(self._steps):
+            field = schema.field(step) if schema.type is Type.STRUCT else None
+            if field is None or columns[field.position].null_count:
+                return None
+            schema, columns = field.schema, [columns[field.position]]
+            if schema.type is Type.STRUCT:
+                columns = columns[0].flatten()
+            elif number < len(self._steps) - 1:
+                return None
+        return values._replace(schema=schema, columns=columns)
+
 
 class HoistField(PartTransformation):
     is_pure = True
@@ -168,14 +184,22 @@ class ValueToKey(Transformation):
             value = require_map(record.value, purpose)
             return record.replaced(key_schema=None, key={name: value.get(name) for name in self._fields})
         old = require_struct(record.value, purpose)
-        carried = self._carried.get(old.schema)
+        carried = self._carry(old.schema)
+        return record.replaced(key_schema=carried.schema, key=Struct.of(carried.schema, carried.values(old)))
+
+    def apply_columns(self, values: ValueColumns) -> ValueColumns | None:
+        """Values stay; keys are made with the records, if somebody looks at these."""
+        return None if self._carry(values.schema).columns(values.columns) is None else values
+
+    def _carry(self, of_value: Schema) -> Carried:
+        carried = self._carried.get(of_value)
         if carried is None:
-            schema = Schema(Type.STRUCT) if not self._fields else self._key_schema(old.schema)
-            carried = Carried(old.schema, schema, self._fields, with_default=self._with_default)
+            schema = Schema(Type.STRUCT) if not self._fields else self._key_schema(of_value)
+            carried = Carried(of_value, schema, self._fields, with_default=self._with_default)
             if len(self._carried) >= SCHEMAS_CACHED_MAX:
                 self._carried.clear()
-            self._carried[old.schema] = carried
-        return record.replaced(key_schema=carried.schema, key=Struct.of(carried.schema, carried.values(old)))
+            self._carried[of_value] = carried
+        return carried
 
     def _key_schema(self, schema: Schema) -> Schema:
         fields = []

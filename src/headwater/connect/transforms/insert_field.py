@@ -106,6 +106,8 @@ class InsertField(PartTransformation):
                     return None
                 return found.cast(pa.timestamp("ms", tz="UTC"))
         text = values.topic if kind == "topic" else self._static
+        if text is None:  # records of several topics
+            return None
         return pa.repeat(pa.scalar(text, pa.string()), len(values.columns[0]))
 
     def _changed(self, schema: Schema) -> Carried:

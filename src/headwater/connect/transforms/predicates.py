@@ -80,5 +80,5 @@ class TopicNameMatches(Predicate):
     def test(self, record: ConnectRecord) -> bool:
         return self._pattern.fullmatch(record.topic) is not None
 
-    def test_columns(self, values: ValueColumns) -> bool:
-        return self._pattern.fullmatch(values.topic) is not None
+    def test_columns(self, values: ValueColumns) -> bool | None:
+        return None if values.topic is None else self._pattern.fullmatch(values.topic) is not None

@@ -7,9 +7,11 @@ from headwater.connect.config.definition import ConfigDef
 from headwater.connect.config.keys import HIGH, REQUIRED, Pattern, text
 from headwater.connect.data.logical import millis_to_timestamp
 from headwater.connect.data.record import ConnectRecord
+from headwater.connect.data.runs import ValueColumns
 from headwater.connect.errors import DataError
 from headwater.connect.java_regex import compile_java, expand
 from headwater.connect.transforms.base import Transformation
+from headwater.connect.transforms.columns import within_years
 from headwater.connect.transforms.date_format import DateFormat
 
 
@@ -28,8 +30,21 @@ class RegexRouter(Transformation):
         topic = record.topic
         if self._pattern.fullmatch(topic) is None:
             return record
+        return record.replaced(topic=self._routed(topic))
+
+    def apply_columns(self, values: ValueColumns) -> ValueColumns | None:
+        if values.topic is None:
+            return None
+        return (
+            values
+            if self._pattern.fullmatch(values.topic) is None
+            else values._replace(topic=self._routed(values.topic))
+        )
+
+    def _routed(self, topic: str) -> str:
         found = self._pattern.search(topic)
-        return record.replaced(topic=topic[: found.start()] + expand(found, self._replacement) + topic[found.end() :])
+        routed: str = topic[: found.start()] + expand(found, self._replacement) + topic[found.end() :]
+        return routed
 
 
 class TimestampRouter(Transformation):
@@ -54,3 +69,8 @@ class TimestampRouter(Transformation):
         stamp = self._format.format(millis_to_timestamp(record.timestamp_ms))
         topic = self._topic.replace("${topic}", record.topic)
         return record.replaced(topic=topic.replace("${timestamp}", stamp))
+
+    def apply_columns(self, values: ValueColumns) -> ValueColumns | None:
+        """The topics are made with the records, if somebody looks at these."""
+        times = values.timestamps_ms()
+        return None if times.null_count or not within_years(times) else values._replace(topic=None)

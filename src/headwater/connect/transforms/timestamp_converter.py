@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import date, datetime, time
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.config.validators import OneOf
 from headwater.connect.config.definition import ConfigDef
@@ -10,12 +10,17 @@ from headwater.connect.config.keys import HIGH, LOW, MEDIUM, REPLACE_NULL, REQUI
 from headwater.connect.data import schema as s
 from headwater.connect.data.logical import millis_of, millis_to_timestamp, timestamp_to_millis
 from headwater.connect.data.record import ConnectRecord
+from headwater.connect.data.runs import ValueColumns
 from headwater.connect.data.schema import Schema, Type
 from headwater.connect.data.struct import Struct
 from headwater.connect.data.validation import with_default
 from headwater.connect.errors import ConfigError, ConnectError, DataError
 from headwater.connect.transforms.base import Carried, PartTransformation, basics, require_map, require_struct
+from headwater.connect.transforms.columns import by_value, from_millis, millis_column
 from headwater.connect.transforms.date_format import DateFormat
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _SCHEMAS: Final = {
     "string": s.STRING,
@@ -70,6 +75,41 @@ class TimestampConverter(PartTransformation):
         changed = self._schemas.get(schema) or self.remember(schema, self._changed(schema))
         return self.put(record, changed, None if old is None else self._filled(old, changed))
 
+    def apply_columns(self, values: ValueColumns) -> ValueColumns | None:
+        if self.part != "value" or not self._field:
+            return None
+        schema = values.schema
+        changed = self._schemas.get(schema) or self.remember(schema, self._changed(schema))
+        columns = self._carry(schema, changed).columns(values.columns)
+        if columns is None:
+            return None
+        field = schema.field(self._field)
+        if field is not None:
+            made = changed.fields[field.position].schema
+            columns[field.position] = self._column(columns[field.position], _kind_of(field.schema), made)
+        return values.with_fields(changed, columns)
+
+    def _column(self, column: "pa.Array", kind: str, made: Schema) -> "pa.Array":
+        millis = millis_column(column, kind, self._precision)
+        found = None if millis is None else from_millis(millis, self._target, self._precision)
+        if found is not None:
+            return found
+        seen: dict[Any, Any] = {}  # times repeat, and texts take long
+
+        def change(value: Any) -> Any:
+            if value not in seen:
+                seen[value] = self._converted(value, kind)
+            return seen[value]
+
+        return by_value(column, change, made)
+
+    def _carry(self, schema: Schema, changed: Schema) -> Carried:
+        carried = self._carried.get(schema)
+        if carried is None or carried.schema is not changed:
+            names = [each.name for each in schema.fields]
+            carried = self.carried(schema, Carried(schema, changed, names, with_default=self._with_default))
+        return carried
+
     def _changed(self, schema: Schema) -> Schema:
         if schema.type is not Type.STRUCT:
             raise DataError("Cannot list fields on non-struct type")
@@ -85,12 +125,7 @@ class TimestampConverter(PartTransformation):
         return made if schema.default is None else with_default(made, self._filled(schema.default, made))
 
     def _filled(self, old: Struct, changed: Schema) -> Struct:
-        carried = self._carried.get(old.schema)
-        if carried is None or carried.schema is not changed:
-            names = [each.name for each in old.schema.fields]
-            made = Carried(old.schema, changed, names, with_default=self._with_default)
-            carried = self.carried(old.schema, made)
-        values, field = carried.values(old), old.schema.field(self._field)
+        values, field = self._carry(old.schema, changed).values(old), old.schema.field(self._field)
         if field is not None:
             values[field.position] = self._converted(values[field.position], _kind_of(field.schema))
         return Struct.of(changed, values)
