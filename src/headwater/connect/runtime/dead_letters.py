@@ -1,5 +1,6 @@
 """Where records of sinks go that could not be taken: the dead letter topic."""
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ from headwater.connect.metrics.error_counts import ErrorCounter
 from headwater.connect.runtime.task import TaskId
 from headwater.connect.runtime.tolerance import Failure, context_headers
 
+logger = logging.getLogger("headwater.connect")
 Settings = Mapping[str, object]
 
 
@@ -38,15 +40,27 @@ class DeadLetters:
         self._producer = Producer({"client.id": f"connector-dlq-producer-{task_id}"} | dict(producer))
 
     def report(self, failure: Failure) -> None:
+        """The record as it was, with its time; headers that it has from another dead letter topic stay."""
         record = failure.record
         headers = list(record.headers)
         if self._with_context:
-            headers += context_headers(failure, *self._id, self._redact)
+            there = {name for name, _ in headers}
+            headers += [each for each in context_headers(failure, *self._id, self._redact) if each[0] not in there]
         self._count("deadletterqueue-produce-requests")
-        self._producer.send(self._topic, record.value, key=record.key, headers=headers, on_delivery=self._delivered)
+        self._producer.send(
+            self._topic,
+            record.value,
+            key=record.key,
+            headers=headers,
+            timestamp_ms=record.timestamp_ms if record.timestamp_ms >= 0 else None,
+            on_delivery=self._delivered,
+        )
 
     def _delivered(self, error: BaseException | None, _metadata: Any) -> None:
         if error is not None:
+            logger.error(
+                "event=dead-letter-lost connector=%r task=%d topic=%r error=%r", *self._id, self._topic, str(error)
+            )
             self._count("deadletterqueue-produce-failures")
 
     def _count(self, name: str) -> None:
