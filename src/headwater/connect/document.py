@@ -92,10 +92,13 @@ do is handed on to it, what only the owner of a task can do to that one.
 
 The other calls are there too: `GET /`, `/health`, `PATCH /connectors/{name}/config`, `/connectors/{name}/tasks`,
 `/tasks/{i}/status`, `/tasks/{i}/restart`, `/topics`, `/topics/reset`, `/admin/loggers`. Answers and error bodies are
-Kafka Connect's; where Apache's standalone worker answers 500 for a connector that does not exist, ours answers 404.
-Connectors made over REST live as long as a standalone worker, as they do there. The door speaks plain HTTP on 127.0.0.1
-unless `listeners` says otherwise, wants `Content-Type: application/json` with every body, and refuses what a web page
-of another origin sends.
+Kafka Connect's; where Apache's standalone worker answers 500 for a connector that does not exist, ours answers 404, and
+400 where a body cannot be read or has a field too many. What a connector says to offsets that it refuses is a 500 with
+its sentence, as there. Otherwise than there, a transform's predicate that is not defined is refused, a source cannot
+become a sink by another config, and a connector that is made or set PAUSED has its tasks, paused. Connectors made over
+REST live as long as a standalone worker, as they do there. The door speaks plain HTTP on 127.0.0.1 unless `listeners`
+says otherwise, wants `Content-Type: application/json` with every body, and refuses what a web page of another origin
+sends.
 
 ## What is delivered
 
@@ -141,6 +144,8 @@ of another origin sends.
   it does; rows that it refuses, and values that no column can have, are reported as errors of their record. Refused are
   counters, tuples, durations, vectors and types of one's own, `codec.*`, secure connect bundles, Kerberos and the
   settings of Java's driver.
+- **Elasticsearch.** There is no sink of its own. SparkSink writes whatever format a jar in `spark.jars` brings; that of
+  Elasticsearch is not tested.
 - **MongoDB.** MongoSink (`com.mongodb.kafka.connect.MongoSinkConnector`; `pip install 'headwater[mongodb]'`) writes
   documents: at least once, and with a `document.id.strategy` by which the record decides its id, a document that is
   written again changes nothing; the default gives each a new one. Values are structs, maps, JSON objects (MongoDB's
@@ -215,7 +220,7 @@ of another origin sends.
   pg_drop_replication_slot('...')`).
 - **Errors.** `errors.tolerance=all` skips records that cannot be converted or transformed; `errors.log.enable` tells
   them, `errors.deadletterqueue.topic.name` keeps them, with `__connect.errors.*` headers if `...context.headers.enable`
-  is set.
+  is set, and with their time. A sink cannot read its own dead letters.
 - **Failed tasks are started again** by themselves, after 1, 2, 4 ... up to 300 seconds, and their status says so
   (`errors.restart=false` turns that off). Kafka Connect leaves them failed.
 - **Plugins that hang.** A connector's method has 60 seconds, its `stop` `task.shutdown.graceful.timeout.ms`; then it is
