@@ -107,7 +107,27 @@ def made(schema: Schema, name: str, value: Any) -> Any:
 @st.composite
 def steps(draw: st.DrawFn, names: list[str]) -> dict[str, str]:
     field = draw(st.sampled_from([*names, *names, "nobody"]))
-    match draw(st.sampled_from(["cast", "cast", "time", "time", "extract", "path", "key", "route", "stamp", "insert"])):
+    match draw(
+        st.sampled_from(
+            [
+                "cast",
+                "cast",
+                "time",
+                "time",
+                "extract",
+                "path",
+                "key",
+                "route",
+                "stamp",
+                "insert",
+                "flatten",
+                "hoist",
+                "name",
+                "mask",
+                "mask-to",
+            ]
+        )
+    ):
         case "cast":
             return {"type": "Cast$Value", "spec": f"{field}:{draw(st.sampled_from(CASTS))}"}
         case "time":
@@ -128,6 +148,20 @@ def steps(draw: st.DrawFn, names: list[str]) -> dict[str, str]:
             return {"type": "RegexRouter", "regex": "(t).*", "replacement": "$1-x"}
         case "stamp":
             return {"type": "TimestampRouter", "timestamp.format": "HHmmss"}
+        case "flatten":
+            return {"type": "Flatten$Value"}
+        case "hoist":
+            return {"type": "HoistField$Value", "field": field}
+        case "name":
+            return {"type": "SetSchemaMetadata$Value", "schema.name": "N", "schema.version": "2"}
+        case "mask":
+            return {"type": "MaskField$Value", "fields": field}
+        case "mask-to":
+            return {
+                "type": "MaskField$Value",
+                "fields": field,
+                "replacement": draw(st.sampled_from(["1", "x", "300.7"])),
+            }
     return {"type": "InsertField$Value", "topic.field": "topic_of_it", "timestamp.field": "at"}
 
 

@@ -282,17 +282,17 @@ columns too. One by one go records with headers, those of a source with `errors.
 Avro, Protobuf and JSON with a schema registry go at once into Arrow's columns where the sink takes them: TopicFiles
 with `format=parquet`, `partitioner=default` and no `file.size.max`, and SparkSink; a task of one's own says so with
 `takes_columns`, and then finds `ArrowColumn`s in its runs. What comes out is the same to the byte. InsertField,
-ReplaceField, MaskField (without a replacement), Cast and TimestampConverter of fields, ExtractField of values,
+ReplaceField, MaskField, Cast, TimestampConverter, ExtractField, Flatten, HoistField and SetSchemaMetadata of values,
 ValueToKey, RegexRouter, TimestampRouter, Filter, DropHeaders and the predicates go over columns too; records with their
 keys and topics are made when a sink looks at them. Of Cast and TimestampConverter, texts and times as texts are
 converted value by value, the other columns are left alone. ExtractField of what is no struct keeps columns as the last
-transform into SparkSink. Under HoistField, Flatten, SetSchemaMetadata, MaskField with a replacement, InsertHeader and
-HeaderFrom, transforms of keys, and those of one's own, records are made of them; so they are where a null has a default
-to become, or a value cannot be converted. Record by record go those with headers, a batch with several schemas, without
-a value or with one that cannot be read, and what the two ways would differ in. Of Avro: maps, unions of several types,
-UUIDs, decimals within arrays and structs, structs that are null. Of Protobuf: `google.protobuf.Duration`, maps that are
-written as messages, a key that a map has twice. Of JSON: maps, decimals, several types in one place, and batches with a
-value of another type than the schema's, a property that it does not name, or a document of several lines.
+transform into SparkSink. Under InsertHeader and HeaderFrom, transforms of keys, and those of one's own, records are
+made of them; so they are where a null has a default to become, or a value cannot be converted. Record by record go
+those with headers, a batch with several schemas, without a value or with one that cannot be read, and what the two ways
+would differ in. Of Avro: maps, unions of several types, UUIDs, decimals within arrays and structs, structs that are
+null. Of Protobuf: `google.protobuf.Duration`, maps that are written as messages, a key that a map has twice. Of JSON:
+maps, decimals, several types in one place, and batches with a value of another type than the schema's, a property that
+it does not name, or a document of several lines.
 """
 
 _METRICS: Final = """\

@@ -64,6 +64,13 @@ STEPS: dict[str, dict[str, str]] = {
     "extract": {"type": "ExtractField$Value", "field": "inner"},
     "extract-unknown": {"type": "ExtractField$Value", "field": "nobody"},
     "extract-number": {"type": "ExtractField$Value", "field": "id"},
+    "flatten": {"type": "Flatten$Value", "delimiter": "_"},
+    "hoist": {"type": "HoistField$Value", "field": "whole"},
+    "name": {"type": "SetSchemaMetadata$Value", "schema.name": "Other", "schema.version": "3"},
+    "name-of-a-date": {"type": "SetSchemaMetadata$Value", "schema.name": "org.apache.kafka.connect.data.Date"},
+    "mask-inner": {"type": "MaskField$Value", "fields": "inner"},
+    "mask-number": {"type": "MaskField$Value", "fields": "id,amount,name", "replacement": "7.5"},
+    "mask-wrongly": {"type": "MaskField$Value", "fields": "ok", "replacement": "7.5"},
     "cast": {"type": "Cast$Value", "spec": "id:string,amount:float32,ok:int8"},
     "cast-default": {"type": "Cast$Value", "spec": "note:string,name:string"},
     "cast-inner": {"type": "Cast$Value", "spec": "inner:string"},
@@ -83,7 +90,7 @@ PREDICATES = {
     "predicates.head.type": "HasHeaderKey",
     "predicates.head.name": "h",
 }
-BY_COLUMNS = {"no-defaults", "time-required", "static", "place", "time", "drop", "keep", "swap", "mask", "filter-others", "filter-nulls", "filter-headers", "headers", "route", "route-elsewhere", "route-by-time", "key", "key-with-nulls", "extract", "cast", "cast-default", "to-time", "to-text", "to-nothing"}  # fmt: skip
+BY_COLUMNS = {"no-defaults", "time-required", "static", "place", "time", "drop", "keep", "swap", "mask", "filter-others", "filter-nulls", "filter-headers", "headers", "route", "route-elsewhere", "route-by-time", "key", "key-with-nulls", "extract", "cast", "cast-default", "to-time", "to-text", "to-nothing", "flatten", "hoist", "name", "mask-day", "mask-to", "mask-number"}  # fmt: skip
 
 
 class Rows(Converter):

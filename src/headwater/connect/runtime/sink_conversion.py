@@ -38,13 +38,20 @@ class SinkConversion:
             column = self._column(topic, data)
             run = SinkRun(records, keys, column or pipe.value.to_connect_run(topic, data))
             if pipe.steps:
-                changed = None if column is None else self._changed(run, column)
+                changed = None if column is None else self._tried(run, column)
                 if changed is None:
                     return [each for each in pipe.transform_run(run) if each is not None]
                 return changed
         except Exception:  # noqa: BLE001
             return None
         return run
+
+    def _tried(self, run: SinkRun, column: ArrowColumn) -> Sequence[SinkRecord] | None:
+        """An error is about a record, or about a value that records may have and columns not: the records tell."""
+        try:
+            return self._changed(run, column)
+        except Exception:  # noqa: BLE001
+            return None
 
     def _changed(self, run: SinkRun, column: ArrowColumn) -> Sequence[SinkRecord] | None:
         """By columns; the records, if somebody looks at them, as transforms make them one by one."""

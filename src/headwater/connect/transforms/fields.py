@@ -96,6 +96,13 @@ class HoistField(PartTransformation):
         changed = self._schemas.get(schema) or self.remember(schema, struct([(self._field, schema)]))
         return self.put(record, changed, Struct(changed).put(self._field, value))
 
+    def apply_columns(self, values: ValueColumns) -> ValueColumns | None:
+        if self.part != "value":
+            return None
+        schema = values.schema
+        changed = self._schemas.get(schema) or self.remember(schema, struct([(self._field, schema)]))
+        return values.with_fields(changed, [values.array()])
+
 
 def parse_renames(entries: list[str]) -> dict[str, str]:
     renames: dict[str, str] = {}

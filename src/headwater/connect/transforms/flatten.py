@@ -2,16 +2,20 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headwater.connect.config.definition import ConfigDef
 from headwater.connect.config.keys import MEDIUM, text
 from headwater.connect.data.record import ConnectRecord
+from headwater.connect.data.runs import ValueColumns
 from headwater.connect.data.schema import Schema, Type, struct
 from headwater.connect.data.struct import Struct
 from headwater.connect.data.validation import type_of, with_default
 from headwater.connect.errors import DataError
 from headwater.connect.transforms.base import PartTransformation, basics, require_map, require_struct
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class Flatten(PartTransformation):
@@ -29,13 +33,29 @@ class Flatten(PartTransformation):
         if schema is None:
             return self.put(record, None, dict(self._of_map(require_map(value, "flattening"), "")))
         old = require_struct(value, "flattening")
-        changed = self._schemas.get(schema)
-        if changed is None:
-            fields = self._fields(schema, "", schema.optional, schema.default)
-            changed = self.remember(schema, struct(fields, **basics(schema)))
+        changed = self._changed(schema)
         new = Struct(changed)
         self._fill(old, "", new)
         return self.put(record, changed, new)
+
+    def apply_columns(self, values: ValueColumns) -> ValueColumns | None:
+        """Where a null has a default to become, records say which."""
+        if self.part != "value":
+            return None
+        changed, columns = self._changed(values.schema), list(_leaves(values.schema, values.columns))
+        if any(each is None for each in columns):
+            return None
+        found = [each for each in columns if each is not None]
+        if any(each.null_count and f.schema.default is not None for f, each in zip(changed.fields, found, strict=True)):
+            return None
+        return values.with_fields(changed, found)
+
+    def _changed(self, schema: Schema) -> Schema:
+        found = self._schemas.get(schema)
+        if found is None:
+            fields = self._fields(schema, "", schema.optional, schema.default)
+            found = self.remember(schema, struct(fields, **basics(schema)))
+        return found
 
     def _name(self, prefix: str, name: str) -> str:
         return f"{prefix}{self._delimiter}{name}" if prefix else name
@@ -77,3 +97,14 @@ class Flatten(PartTransformation):
                 self._fill(old.get(field.name), name, new)
             else:
                 new.put(name, old.get(field.name))
+
+
+def _leaves(schema: Schema, columns: "list[pa.Array]") -> "Iterator[pa.Array | None]":
+    """The columns of all fields that are no structs, in their order. None: a null there has a default."""
+    for field, column in zip(schema.fields, columns, strict=True):
+        if column.null_count and field.schema.default is not None:
+            yield None
+        elif field.schema.type is Type.STRUCT:
+            yield from _leaves(field.schema, column.flatten())
+        else:
+            yield column

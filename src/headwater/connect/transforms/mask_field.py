@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from headwater.connect.config.definition import ConfigDef
 from headwater.connect.config.keys import HIGH, LOW, REPLACE_NULL, REQUIRED, NonEmptyList, NonEmptyText, listing, text
+from headwater.connect.data.arrow_rows import plain
 from headwater.connect.data.java_text import to_float32
 from headwater.connect.data.record import ConnectRecord
 from headwater.connect.data.runs import ValueColumns
@@ -25,12 +26,7 @@ _ZEROS: Final[tuple[tuple[type, Any], ...]] = (  # in this order: a bool is an i
     (time, time()),
     (str, ""),
 )
-_COLUMN_ZEROS: Final[dict[Type, Any]] = {
-    **dict.fromkeys((Type.INT8, Type.INT16, Type.INT32, Type.INT64), 0),
-    **dict.fromkeys((Type.FLOAT32, Type.FLOAT64), 0.0),
-    Type.BOOLEAN: False,
-    Type.STRING: "",
-}
+_NESTED: Final = (Type.STRUCT, Type.ARRAY, Type.MAP)
 _BITS: Final = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
 
 
@@ -67,8 +63,8 @@ class MaskField(PartTransformation):
         return self.put(record, schema, new)
 
     def apply_columns(self, values: ValueColumns) -> ValueColumns | None:
-        """Numbers, texts and booleans that become their zero; nulls stay null."""
-        if self.part != "value" or self._replacement is not None:
+        """All values of a type become the same; nulls stay null."""
+        if self.part != "value":
             return None
         import pyarrow as pa
         import pyarrow.compute as pc
@@ -79,11 +75,13 @@ class MaskField(PartTransformation):
             if column.null_count and field.schema.default is not None:
                 return None
             if field.name in self._fields:
-                zero = None if field.schema.name is not None else _COLUMN_ZEROS.get(field.schema.type)
-                if zero is None:
+                if field.schema.type in _NESTED:
                     return None
-                masked = pa.repeat(pa.scalar(zero, column.type), len(column))
-                columns[field.position] = pc.if_else(column.is_valid(), masked, pa.scalar(None, column.type))
+                there = column.drop_null()
+                if len(there):
+                    masked = plain(field.schema, self._masked(there[0].as_py(), field.schema))
+                    every = pa.repeat(pa.scalar(masked, column.type), len(column))
+                    columns[field.position] = pc.if_else(column.is_valid(), every, pa.scalar(None, column.type))
         return values.with_fields(values.schema, columns)
 
     def _masked(self, value: Any, schema: Schema | None) -> Any:
