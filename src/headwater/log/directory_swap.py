@@ -109,6 +109,7 @@ def _rehome(move: "Move", place: str) -> None:
     log.directory = place
     log.epochs.path = f"{place}/{names.LEADER_EPOCH_CHECKPOINT}"
     log.epochs.dirty = log.active.indexes_dirty = True
+    log.active.beginning_synced = False
     waiting = log.flusher.leave()
     log.flusher = Flusher(log)
     log.flusher.is_new = log.flusher.directory_dirty = True

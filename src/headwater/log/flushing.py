@@ -30,6 +30,7 @@ Done = Callable[[OSError | None], None]
 
 class Flusher:
     __slots__ = (
+        "_beginnings",
         "_error",
         "_in_flight",
         "_is_delayed",
@@ -49,6 +50,7 @@ class Flusher:
         self._is_left = False
         self._is_delayed = False  # the last one had to be put off
         self._is_said_to_be_synced: list[Segment] = []  # the indexes of these, if all goes well
+        self._beginnings: list[Segment] = []  # the names and snapshots of these will be, if all goes well
         self._target = 0
         self._error: OSError | None = None
         self._waiting: list[Done] = []
@@ -95,6 +97,7 @@ class Flusher:
         self._target = log.log_end_offset
         self._error = None
         self._is_said_to_be_synced = []
+        self._beginnings = []
         try:
             self._submit_all()
         except OSError as error:
@@ -111,7 +114,8 @@ class Flusher:
                 self._is_said_to_be_synced.append(segment)
                 for path in segment.index_paths():
                     self._submit_path(path)
-            if segment.base_offset >= log.recovery_point:  # the state that a recovery from here on begins with
+            if not segment.beginning_synced:  # the state that a recovery from here on begins with
+                self._beginnings.append(segment)
                 self._submit_path(_snapshot_path(log, segment.base_offset))
             self._submit(Sync(segment.open_file()))
         if log.epochs.dirty:
@@ -155,6 +159,8 @@ class Flusher:
             waiting += self._waiting_for_next
             self._waiting_for_next = []
         else:
+            for segment in self._beginnings:
+                segment.beginning_synced = True
             log.flushed_to(self._target)
         for done in waiting:
             done(error)
@@ -211,8 +217,9 @@ class WholeFlush:
             self.work.append(Sync(file))
             for path in segment.index_paths():
                 self._add_path(path)
+        begun = {segment.base_offset for segment in log.unflushed_segments() if not segment.beginning_synced}
         for offset in log.snapshot_offsets:
-            if offset >= log.recovery_point:
+            if offset >= log.recovery_point or offset in begun:
                 self._add_path(_snapshot_path(log, offset))
         self._add_path(log.epochs.path)
         self.work.append(SyncDirectory(log.directory))
@@ -235,6 +242,7 @@ class WholeFlush:
         log = self._log
         for segment in log.unflushed_segments():
             segment.indexes_dirty = False
+            segment.beginning_synced = True
         log.epochs.dirty = False
         log.flusher.is_new = log.flusher.directory_dirty = False
         log.recovery_point = log.log_end_offset

@@ -115,6 +115,7 @@ def load_log(
         log.flusher.is_new = log.flusher.directory_dirty = log.epochs.dirty = True
         for segment in log.segments[first_to_scan(log.base_offsets, log.recovery_point) :]:
             segment.indexes_dirty = True
+            segment.beginning_synced = segment.base_offset < log.recovery_point
     if log.log_start_offset > log_end_offset:
         truncate_fully(log, log.log_start_offset)
     else:

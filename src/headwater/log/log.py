@@ -73,6 +73,7 @@ class Log:
         "latest_epoch",
         "log_end_offset",
         "log_start_offset",
+        "on_deletable",
         "on_flushed",
         "on_gap",
         "on_truncated",
@@ -82,6 +83,7 @@ class Log:
         "producers",
         "recovery_point",
         "requires_verification",
+        "retention_waits",
         "segments",
         "snapshot_offsets",
         "topic_id",
@@ -117,6 +119,8 @@ class Log:
         self.on_gap: Callable[[Log], None] | None = (
             None  # told when the recovery point must be on the device before anything follows
         )
+        self.on_deletable: Callable[[Log, int], object] | None = None  # told when retention need not wait any longer
+        self.retention_waits = False  # for a flush, since the time that `on_deletable` is told
         self.owes_truncation = False  # or the beginning of an epoch: see `settle_truncation`
         self.requires_verification = False  # of transactions: set by a partition, which knows whom to ask
         self.segments = [self.take_in(segment) for segment in segments]
@@ -380,7 +384,9 @@ class Log:
             self.log_start_offset = offset
 
     def apply_retention(self, now_ms: int, high_watermark: int | None = None) -> int:
-        """Deletes what has expired; the number of segments. Producers that have been quiet for long go too."""
+        """Deletes what has expired; the number of segments that went at once. Producers that have been quiet for long
+        go too.
+        """
         self.producers.expire(now_ms, self.config.producer_id_expiration_ms)
         return retention.apply_retention(
             self, now_ms, self.log_end_offset if high_watermark is None else high_watermark

@@ -176,6 +176,7 @@ class LogManager:
     def _place(self, directory: LogDirectory, log: Log) -> None:
         log.on_truncated = partial(self._truncated, directory)
         log.on_gap = partial(self._crossed_gap, directory)
+        log.on_deletable = self._retain
         self.logs[log.partition] = log
         self._open_logs.home[log.partition] = directory
 
@@ -297,15 +298,16 @@ class LogManager:
                 log.flush()
 
     def apply_retention(self, now_ms: int) -> int:
-        count = 0
-        for log in self.logs.values():
-            if log.failed is None:
-                try:
-                    roll_if_old(log, now_ms)
-                    count += log.apply_retention(now_ms, self.high_watermark_of(log))
-                except OSError as error:
-                    logger.error("event=retention-failed partition=%s error=%r", log.partition, str(error))
-        return count
+        return sum(self._retain(log, now_ms) for log in self.logs.values())
+
+    def _retain(self, log: Log, now_ms: int) -> int:
+        if log.failed is None:
+            try:
+                roll_if_old(log, now_ms)
+                return log.apply_retention(now_ms, self.high_watermark_of(log))
+            except OSError as error:
+                logger.error("event=retention-failed partition=%s error=%r", log.partition, str(error))
+        return 0
 
     def write_checkpoints(self) -> None:
         for directory in self.online:

@@ -47,6 +47,7 @@ class _Recovery:
         self.directory = directory
         self.log_start_offset = log_start_offset
         self.states = ProducerStates()
+        self.states_offset = -1  # of the snapshot that they were loaded from
         self.epochs = EpochList([])
         self.epochs_path = f"{directory}/{names.LEADER_EPOCH_CHECKPOINT}"
         self.epochs_text: bytes | None = None
@@ -92,6 +93,7 @@ class _Recovery:
                 try:
                     data = self.disk.read_file(self.path(bases[at], names.SNAPSHOT))
                     self.states = ProducerStates.from_snapshot(data)
+                    self.states_offset = bases[at]
                     return at
                 except SnapshotError as error:
                     self.result.report.append(f"snapshot {bases[at]} not used: {error}")
@@ -179,10 +181,10 @@ class _Recovery:
                     file.release()
         self.disk.sync_directory_now(self.directory)
 
-    def write_snapshot(self, offset: int) -> bool:
+    def write_snapshot(self, offset: int, *, durable: bool = False) -> bool:
         """Whether it is there. Without, the state is made from the records once more."""
         try:
-            self.disk.write_file(self.path(offset, names.SNAPSHOT), self.states.to_snapshot(), durable=False)
+            self.disk.write_file(self.path(offset, names.SNAPSHOT), self.states.to_snapshot(), durable=durable)
         except OSError as error:
             if error.errno not in FULL:
                 raise
@@ -251,14 +253,16 @@ def recover(
             run.result.gap_offset = max(next_offset, log_start_offset)
         if run.is_behind_damage:
             run.recall_producers(bases[at], snapshots)
-        if at > first and run.write_snapshot(bases[at]):
+        # Below the recovery point no flush will look at it, and retention takes it for synced.
+        if at > first and run.write_snapshot(bases[at], durable=bases[at] < recovery_point):
             kept_snapshots.add(bases[at])
         end_offset = bases[at + 1] if at < checked else None
         next_offset = run.scan(bases[at], recovery_point, index_interval_bytes, end_offset)
     run.result.log_end_offset = next_offset
     run.epochs.truncate_from_end(next_offset)
     run.save_epochs()
-    run.write_snapshot(next_offset)
+    if next_offset != run.states_offset:  # or what may be all that is left of the producers would be written anew
+        run.write_snapshot(next_offset)
     for offset in set(snapshots) - kept_snapshots - {next_offset}:
         disk.remove(run.path(offset, names.SNAPSHOT))
     return run.result

@@ -4,6 +4,11 @@ A segment goes when all of it is older than `retention.ms` (by its largest times
 `retention.bytes`, or when all of it lies below the log start offset; always from the oldest on, without gaps, and never
 past the high watermark. The active segment is never deleted: if all of it has expired, it is rolled first.
 
+What producers wrote into a segment is known after a crash by the snapshot where the next one begins. So no segment goes
+before that snapshot is on the device: a power loss could keep the deletion and lose the snapshot, and a batch that a
+producer sends once more would be appended once more. What has to wait for it goes when the flush is done, which nobody
+waits for.
+
 Deleting means: the files get the suffix `.deleted`, the segment leaves the log, and after `file.delete.delay.ms` the
 files are removed. A slice in flight keeps its descriptor.
 """
@@ -70,23 +75,48 @@ def _below_start(log: "Log") -> int:
 
 
 def _delete_oldest(log: "Log", count: int, now_ms: int, reason: str) -> int:
-    if not count:
-        return 0
+    is_rolled = False
     if count == len(log.segments):
         try:
-            roll_expired(log, now_ms)
+            roll_expired(log, now_ms, may_forget=count == 1 or not log.producers.producers)
+            is_rolled = True
         except OSError as error:
             if error.errno not in FULL or count == 1:
                 raise
-            count -= 1  # not even the name of a new one has room; what the others leave will do
-    gone = log.segments[:count]
-    log.advance_start_offset(max(log.log_start_offset, log.base_offsets[count]))
-    logger.info(
-        "event=segments-deleted partition=%s count=%d reason=%s log_start_offset=%d",
-        log.partition, count, reason, log.log_start_offset,
-    )  # fmt: skip
-    delete_segments(log, gone)
+            count -= 1  # there is no room for the next one, or for the producers; what the others leave will do
+    ready = _ready(log, count)
+    if ready < count and not log.retention_waits:
+        log.retention_waits = True
+        log.flush(partial(_look_again, log, now_ms))
+    elif is_rolled:
+        log.flush()
+    if ready:
+        gone = log.segments[:ready]
+        log.advance_start_offset(max(log.log_start_offset, log.base_offsets[ready]))
+        logger.info(
+            "event=segments-deleted partition=%s count=%d reason=%s log_start_offset=%d",
+            log.partition, ready, reason, log.log_start_offset,
+        )  # fmt: skip
+        delete_segments(log, gone)
+    return ready
+
+
+def _ready(log: "Log", count: int) -> int:
+    """So many of the oldest may go now: what follows them tells of their producers, and that is on the device.
+
+    Without producers there is nothing to tell. And where the disk had no room for a snapshot, none is waited for.
+    """
+    if log.producers.producers:
+        while count and not log.segments[count].beginning_synced and log.base_offsets[count] in log.snapshot_offsets:
+            count -= 1
     return count
+
+
+def _look_again(log: "Log", now_ms: int, error: OSError | None) -> None:
+    """Much may have changed since: it is decided anew what goes."""
+    log.retention_waits = False
+    if error is None and log.on_deletable is not None:
+        log.on_deletable(log, now_ms)
 
 
 def delete_segments(log: "Log", gone: list[Segment]) -> None:

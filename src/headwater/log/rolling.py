@@ -85,20 +85,20 @@ def roll(log: "Log", now_ms: int) -> Segment:
     return _begin_next(log, now_ms)
 
 
-def roll_expired(log: "Log", now_ms: int) -> Segment:
-    """The same for a segment that is about to be deleted, which needs no room on the disk, or else it could never make
-    any.
+def roll_expired(log: "Log", now_ms: int, *, may_forget: bool) -> Segment:
+    """The same for a segment that is about to be deleted, whose indexes are left as they are. The flush is left to the
+    caller.
 
-    The indexes of that segment are left as they are. If there is no room for the producers' state either, a crash
-    before the next roll or close forgets the producers: of all that they wrote, nothing is left.
+    With `may_forget` it needs no room on the disk, or else the only segment of a log could never make any: if there is
+    none for the producers' state, a crash before the next roll or close forgets them.
     """
     try:
         take_snapshot(log)
     except OSError as error:
-        if error.errno not in FULL:
+        if error.errno not in FULL or not may_forget:
             raise
         logger.warning("event=snapshot-not-written partition=%s error=%r", log.partition, str(error))
-    return _begin_next(log, now_ms)
+    return _begin_next(log, now_ms, flushes=False)
 
 
 def cross_gap(log: "Log", offset: int, now_ms: int) -> Segment:

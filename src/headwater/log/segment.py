@@ -40,6 +40,7 @@ class Segment:
         "_transaction_index",
         "_unindexed",
         "base_offset",
+        "beginning_synced",
         "bytes_since_index",
         "created_ms",
         "file",
@@ -78,6 +79,7 @@ class Segment:
         self.index_interval_bytes = index_interval_bytes
         self.index_bytes_max = 10 << 20
         self.indexes_dirty = False  # written since they were last synced
+        self.beginning_synced = True  # its name, and the producers' state as of its first offset
         self.is_damaged = False  # a batch cannot be walked over: what the time index says cannot be compared
         self.bytes_since_index = 0
         self.max_timestamp = UNKNOWN if size_bytes else -1
@@ -103,6 +105,7 @@ class Segment:
         segment._offset_index.rewrite(disk)
         segment._time_index.rewrite(disk)
         segment.indexes_dirty = True
+        segment.beginning_synced = False
         disk.remove(segment._transaction_index.path)
         file = segment.open_file(create=True)
         if file.size():

@@ -238,6 +238,7 @@ def test_a_truncated_log_is_copied_again() -> None:
 def test_what_retention_deletes_meanwhile_is_not_in_the_copy() -> None:
     mover = Mover(retention_bytes=1_000, retention_ms=-1)
     mover.append(20)
+    mover.disk.run()
     mover.moves = MoveSettings(bytes_per_second=500)
     mover.begin()
     for _ in range(3):
@@ -536,3 +537,28 @@ def test_a_move_that_runs_out_of_descriptors_at_its_end_leaves_none_open(monkeyp
     assert mover.manager.moves.failures == 1
     assert mover.home == mover.source
     assert mover.disk.open_references == before
+
+
+def test_the_producers_state_at_the_last_segments_beginning_is_on_the_other_device_before_what_is_older_goes() -> None:
+    """It lies below the recovery point, and no flush looked at it."""
+    for seed in range(12):
+        mover = Mover(seed, segment_bytes=300)
+        mover.append()
+        while len(mover.log.segments) == 1:
+            batch = build_batch([Record(0, 1, b"key", b"of nobody")])
+            mover.log.append_as_leader(memoryview(batch), 0, 1)
+        mover.log.flush()
+        mover.disk.run()
+        end_offset = mover.log.log_end_offset
+        assert mover.log.recovery_point == end_offset > mover.log.active.base_offset
+        mover.begin()
+        while mover.home == mover.source:
+            mover.scheduler.run_one()
+        mover.log.delete_records_before(mover.log.active.base_offset)
+        mover.manager.apply_retention(1)
+        mover.disk.run()
+        assert len(mover.log.segments) == 1
+        mover.restart(power_loss=True)
+        mover.sequence = 0
+        mover.append()
+        assert mover.log.log_end_offset == end_offset, seed

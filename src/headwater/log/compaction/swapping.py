@@ -73,6 +73,7 @@ def swap_in(log: "Log", cleaned: CleanedSegment) -> None:
         cleaned.size_bytes,
         log.config.index_interval_bytes,
     )
+    result.beginning_synced = log.segments[at].beginning_synced
     log.segments[at : at + count] = [log.take_in(result)]
     del log.base_offsets[at + 1 : at + count]
     log.flusher.directory_dirty = True

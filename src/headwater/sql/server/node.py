@@ -277,8 +277,9 @@ class SqlNode:
         caller: Caller = EVERYBODY,
         done: list[answers.Entity] | None = None,
     ) -> list[answers.Entity]:
-        """All statements of a text, one after the other, but for the first `skip` of those for the log. Raises SqlError.
-        Where one is wrong, none is carried out (`rehearsal`); where one fails, those before it are done, and in `done`.
+        """All statements of a text, one after the other, but for the first `skip` of those for the log. Raises
+        SqlError. Where one is wrong, none is carried out (`rehearsal`); where one fails, those before it are done, and
+        in `done`.
         """
         check_request(properties)
         found = [] if done is None else done

@@ -1,9 +1,9 @@
 """Several statements in one request: all are tried on a copy before the first is carried out, so that where one is
 wrong, none is, as in ksqlDB.
 
-What only shows when statements are carried out still ends a request halfway: topics that are there already, brokers or a
-schema registry that refuse, rows that VALUES has. Where a statement takes its columns from the registry and these may be
-those of a statement before it, what follows is not tried.
+What only shows when statements are carried out still ends a request halfway: topics that are there already, brokers or
+a schema registry that refuse, rows that VALUES has. Where a statement takes its columns from the registry and these may
+be those of a statement before it, what follows is not tried.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Two versions of an output topic, compared by the latest record of each key; and what makes one of the other. Pure.
 
 A topic is read as a table: by partition and key, the last record counts, and one without a value is none. Records
-without a key cannot be compared; they are counted. Partitions are compared one by one (`together` adds them up), so only
-the rows of one are in memory.
+without a key cannot be compared; they are counted. Partitions are compared one by one (`together` adds them up), so
+only the rows of one are in memory.
 """
 
 from collections.abc import Iterable, Mapping
@@ -76,7 +76,8 @@ def compare(topic: str, former: Table, new: Table, examples: int = EXAMPLES) -> 
 
 
 def together(topic: str, parts: Iterable[Comparison], examples: int = EXAMPLES) -> Comparison:
-    """The whole topic, of the comparisons of its partitions in their order. Each is forgotten before the next is made."""
+    """The whole topic, of the comparisons of its partitions in their order. Each is forgotten before the next is
+    made."""
     whole = Comparison(topic, 0, 0, 0, 0, 0, ())
     for part in parts:
         whole = Comparison(

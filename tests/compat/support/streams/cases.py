@@ -622,7 +622,8 @@ def make_cached_case(seed: int) -> Case:
 
     Stores of windows keep everything: what has passed their retention Kafka Streams shows as long as it is cached, here
     it is gone. And small caches are not of stores that are read by range (windows that are emitted on close are): an
-    iterator of Kafka Streams makes recent what it passes, here only what is looked up by key is. Nor beside global tables, which have no cache here.
+    iterator of Kafka Streams makes recent what it passes, here only what is looked up by key is. Nor beside global
+    tables, which have no cache here.
     """
     dice = random.Random(f"cached {seed}")
     case = make_case(seed)
