@@ -286,7 +286,7 @@ class SqlNode:
         pieces = await asyncio.to_thread(split, text)
         if len(pieces) > 1 and self._takes_statements:
             await self._applied(await self._log.end())
-            trial = Rehearsal(self.engine, partial(self._permit, caller), self.asking, self.row_queries.has_push)
+            trial = Rehearsal(self.engine, partial(self._permit, caller), self.run_in_thread, self.row_queries.has_push)
             await trial.run(pieces, Progress(properties, variables), skip)
         progress = Progress(properties, variables)
         for piece in pieces:

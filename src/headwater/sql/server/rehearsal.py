@@ -61,14 +61,18 @@ def refuse_queries(statement: tree.Statement, text: str) -> None:
 
 
 class Rehearsal:
-    """`permit` raises where the caller may not carry out a statement, before it is tried; `asking` calls what may ask
-    the schema registry; `is_push`: whether a query of this id is none of the log's.
+    """`permit` raises where the caller may not carry out a statement, before it is tried; `run_in_thread` calls what
+    may ask the schema registry; `is_push`: whether a query of this id is none of the log's.
     """
 
     def __init__(
-        self, engine: Engine, permit: Permit, asking: Callable[..., Awaitable[Any]], is_push: Callable[[str], bool]
+        self,
+        engine: Engine,
+        permit: Permit,
+        run_in_thread: Callable[..., Awaitable[Any]],
+        is_push: Callable[[str], bool],
     ) -> None:
-        self._engine, self._permit, self._asking, self._is_push = engine, permit, asking, is_push
+        self._engine, self._permit, self._run_in_thread, self._is_push = engine, permit, run_in_thread, is_push
         self._trial = engine.session.copy()
         self._tried = 0  # statements for the log
 
@@ -95,11 +99,11 @@ class Rehearsal:
             check_system(statement.name, statement.value)
         if isinstance(statement, tree.CreateSource):
             try:
-                statement = await self._asking(trial.completed, statement)
+                statement = await self._run_in_thread(trial.completed, statement)
             except SqlError:
                 if self._tried:
                     return False
                 raise
-        await self._asking(trial.execute, statement)
+        await self._run_in_thread(trial.execute, statement)
         self._tried += 1
         return True
