@@ -165,6 +165,8 @@ class ClusterWorld(Stage):
             self._looked_at = self.zookeeper.last_transaction
             self.state.look()
             self.checks.look()
+        elif not ran:
+            return
         elif any(node.broker is not self._brokers[node.node_id] for node in ran):
             self.checks.look()
         else:

@@ -61,16 +61,19 @@ class ClusterChecks:
     def look_at(self, node: "ClusterNode") -> None:
         """Only this process has run since the last look, and what is true is the same."""
         assert node.broker is not None
-        highest_of = self._highest
+        node_id, highest_of, states, presumed_of = node.node_id, self._highest, self._state.partitions, self._presumed
         for key, partition in node.broker.partitions.items():
-            state = self._state.partitions.get(key)
-            if state is None:
+            if key not in states:
                 continue
             highest = highest_of.get(key, 0)
             if partition.is_leader:
-                self._look_at_leader(node.node_id, key, state, partition)
-                if partition.high_watermark > highest:
-                    highest = highest_of[key] = partition.high_watermark
+                high_watermark = partition.high_watermark
+                presumed = presumed_of.get((key, partition.leader_epoch))
+                # Mostly it is who it was, and nothing has been committed since.
+                if presumed is None or presumed.node_id != node_id or presumed.high_watermark != high_watermark:
+                    self._look_at_leader(node_id, key, states[key], partition)
+                if high_watermark > highest:
+                    highest = highest_of[key] = high_watermark
                     self._must_have(key, highest, "a leader's high watermark")
             if partition.log.log_end_offset < highest:
                 self._must_have(key, highest, "a leader's high watermark")

@@ -246,11 +246,9 @@ class ClusterNode(SimNode):
     def check(self) -> None:
         if self.broker is None or not self.is_serving:
             return
-        expected = (
-            len(self.broker.logs.context.handles)
-            + self.disk.work_references
-            + sum(connection.slice_count() for connection in self._connections)
-        )
+        expected = len(self.broker.logs.context.handles) + self.disk.work_references
+        for connection in self._connections:
+            expected += connection.slice_count()
         if self.disk.open_references != expected:
             raise Violation(
                 f"node {self.node_id}: {self.disk.open_references} references to files, and owners for {expected}"

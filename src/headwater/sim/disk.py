@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from headwater.base.ports import Buffer, DiskWork, File, Remove, Replace, Sync, SyncDirectory
@@ -81,6 +82,11 @@ def _apply(content: bytearray, position: int, data: bytes | None) -> None:
         content += bytes(position - len(content))
     if data is not None:
         content[position : position + len(data)] = data
+
+
+@lru_cache(4096)
+def _names(path: str) -> tuple[str, ...]:
+    return tuple(filter(None, path.split("/")))
 
 
 class _Directory:
@@ -246,7 +252,7 @@ class SimDisk:
     @property
     def work_references(self) -> int:
         """How many references to files that holds."""
-        return sum(1 for work, _ in self._submitted if getattr(work, "file", None) is not None)
+        return sum([1 for work, _ in self._submitted if getattr(work, "file", None) is not None])
 
     def run(self, count: int | None = None) -> int:
         """Lets submitted work happen, in order, and its completions with it; also what those submit, unless counted."""
@@ -432,7 +438,7 @@ class SimDisk:
 
     def _find(self, path: str) -> _Inode | _Directory | None:
         node: _Inode | _Directory | None = self._root
-        for name in filter(None, path.split("/")):
+        for name in _names(path):
             node = node.seen.get(name) if isinstance(node, _Directory) else None
         return node
 

@@ -162,6 +162,8 @@ class SimConnection:
 
     def slice_count(self) -> int:
         """References to files that answers on their way out hold."""
+        if not self._out and not self._pending:
+            return 0
         waiting = [slot.chunks for slot in self._pending if slot.chunks is not None]
         return sum(isinstance(chunk, FileSlice) for chunks in (*waiting, *self._out) for chunk in chunks)
 

@@ -158,11 +158,8 @@ class SimNode:
         """Every reference to a file has an owner: an open segment, the metadata file, an answer, work under way."""
         if self.broker is None:
             return
-        expected = (
-            len(self.broker.logs.context.handles)
-            + 1
-            + self.disk.work_references
-            + sum(connection.slice_count() for connection in self._connections)
-        )
+        expected = len(self.broker.logs.context.handles) + 1 + self.disk.work_references
+        for connection in self._connections:
+            expected += connection.slice_count()
         if self.disk.open_references != expected:
             raise Violation(f"{self.disk.open_references} references to files, and owners for {expected}")

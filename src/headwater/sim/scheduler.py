@@ -1,9 +1,9 @@
 """The Scheduler and Random ports in a simulated world: one heap of events, one seed, no thread and no wall clock."""
 
-import heapq
 import random
 from collections import deque
 from collections.abc import Callable
+from heapq import heappop, heappush
 from typing import Any
 
 from headwater.sim.clock import SimClock
@@ -44,7 +44,7 @@ class SimScheduler:
     def call_later(self, delay_ms: int, function: Callable[[], None]) -> SimTimer:
         timer = SimTimer(function)
         self._count += 1
-        heapq.heappush(self._heap, (self._clock.monotonic_ms() + delay_ms, self._count, timer))
+        heappush(self._heap, (self._clock.monotonic_ms() + delay_ms, self._count, timer))
         return timer
 
     def post(self, function: Callable[[], None]) -> None:
@@ -69,23 +69,24 @@ class SimScheduler:
     def due_in_ms(self) -> int | None:
         """How long until the next event; None if there is none."""
         while self._heap and self._heap[0][2].cancelled:
-            heapq.heappop(self._heap)
+            heappop(self._heap)
         return max(0, self._heap[0][0] - self._clock.monotonic_ms()) if self._heap else None
 
     def run_one(self) -> None:
         """Runs the next event, which must be due."""
         assert self.due_in_ms() == 0
-        heapq.heappop(self._heap)[2].function()
+        heappop(self._heap)[2].function()
 
     def run_next(self) -> bool:
         """Lets time pass until the next event, and runs it; whether there was one."""
         heap = self._heap
         while heap:
-            due_ms, _, timer = heapq.heappop(heap)
+            due_ms, _, timer = heappop(heap)
             if not timer.cancelled:
-                late_ms = due_ms - self._clock.monotonic_ms()
+                clock = self._clock
+                late_ms = due_ms - clock.monotonic_ms()
                 if late_ms > 0:
-                    self._clock.advance(late_ms)
+                    clock.advance(late_ms)
                 timer.function()
                 return True
         return False
