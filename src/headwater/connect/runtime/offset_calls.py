@@ -129,9 +129,14 @@ class OffsetCalls:
                 raise ConnectError(f"Failed to alter consumer group offsets for connector {found.name}: {each}: {why}")
             checked = self._ask_sink(found, offsets)
             gone = [each for each, at in offsets.items() if at is None]
-            outcomes = dict(admin.alter_group_offsets(group, wanted)) if wanted else {}
-            if gone:
-                outcomes |= admin.delete_group_offsets(group, gone)
+            try:
+                outcomes = dict(admin.alter_group_offsets(group, wanted)) if wanted else {}
+                if gone:
+                    outcomes |= admin.delete_group_offsets(group, gone)
+            except KafkaError as error:
+                raise ConnectError(
+                    f"Failed to alter consumer group offsets for connector {found.name}: {error}"
+                ) from None
             for each, error in outcomes.items():
                 if isinstance(error, KafkaError):
                     raise ConnectError(
