@@ -98,6 +98,31 @@ def test_seek_position_and_the_ends(broker_address: str, topic: str, consume: Ca
     assert read(consumer, 1)[0].value == b"0/50"
 
 
+def test_a_partition_that_is_taken_again_at_its_end_knows_its_lag(
+    broker_address: str, topic: str, consume: Callable[..., Consumer]
+) -> None:
+    """Between two requests of a fetch session: the broker has told the end before, and does not tell it again. A
+    standby copy of Streams waited for its lag until the next record came.
+    """
+    make_topic(broker_address, topic, 2)
+    fill(broker_address, topic, 2, 50)
+    stays, goes = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    consumer = consume()
+    consumer.assign([stays, goes])
+    consumer.seek_to_beginning()
+    read(consumer, 100)
+    for _ in range(3):
+        consumer.assign([stays])
+        consumer.assign([stays, goes])
+        consumer.seek(goes, 50)
+        assert consumer.current_lag(goes) is None
+        deadline = time.monotonic() + TIMEOUT_S
+        while consumer.current_lag(goes) is None:
+            assert time.monotonic() < deadline, "the lag is not known"
+            assert consumer.poll(0.05) == []
+        assert consumer.current_lag(goes) == 0
+
+
 def test_paused_partitions_rest(broker_address: str, topic: str, consume: Callable[..., Consumer]) -> None:
     make_topic(broker_address, topic, 2)
     fill(broker_address, topic, 2, 20)

@@ -93,7 +93,8 @@ class FetchAnswers(ABC):
                     continue
                 state, version, what = asked
                 if state.version != version or state.fetch_position()[0] != what.offset:
-                    continue  # somebody sought, or the partition is not ours any more
+                    state.introduced = False  # somebody sought, or it is not ours any more: the answer is not heard
+                    continue
                 if data.error_code or data.diverging_epoch is not None:
                     self._failed(broker, state, data, stale)
                 else:

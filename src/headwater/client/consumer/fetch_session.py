@@ -61,9 +61,11 @@ class FetchSession:
             known[partition] = each
         return Plan(self._id, self._epoch, send, forget, names)
 
-    def has_asked(self, partition: TopicPartition, wanted: Wanted) -> bool:
-        """Whether exactly this is in the session: the broker says nothing more of it until something changes there."""
-        return self._epoch != INITIAL_EPOCH and self._known.get(partition) == wanted
+    def has(self, partition: TopicPartition) -> bool:
+        """Whether it is in the session, whatever was asked of it: the broker tells nothing of it but records and ends
+        that it has not told before.
+        """
+        return self._epoch != INITIAL_EPOCH and partition in self._known
 
     def answered(self, error_code: int, session_id: int) -> None:
         if error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:

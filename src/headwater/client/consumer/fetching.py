@@ -195,11 +195,8 @@ class Fetcher(FetchAnswers):
     async def _ask(
         self, link: Link, session: FetchSession, wanted: dict[TopicPartition, tuple[PartitionState, int, Wanted]]
     ) -> FetchResponse:
-        if any(
-            not state.introduced and session.has_asked(partition, each)
-            for partition, (state, _, each) in wanted.items()
-        ):  # given up and taken again between two requests: it does not know what its broker has told before
-            session.reset()
+        if any(not state.introduced and session.has(partition) for partition, (state, _, _) in wanted.items()):
+            session.reset()  # it does not know what its broker has told before
         plan = session.plan({partition: each for partition, (_, _, each) in wanted.items()})
         for partition in plan.send:
             wanted[partition][0].introduced = True

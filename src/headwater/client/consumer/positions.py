@@ -80,7 +80,7 @@ class PartitionState:
         self.buffered_bytes = 0
         self.prefetch = True  # whether to fetch on behind what is buffered
         self.queued = False  # among those that the reader takes in turn
-        self.introduced = False  # whether a broker was asked for it since it is assigned
+        self.introduced = False  # whether what its broker told of it since it is assigned was heard, or is to come
         self.high_watermark = -1
         self.last_stable_offset = -1
         self.log_start_offset = -1

@@ -133,9 +133,9 @@ class OffsetCalls:
                 outcomes = dict(admin.alter_group_offsets(group, wanted)) if wanted else {}
                 if gone:
                     outcomes |= admin.delete_group_offsets(group, gone)
-            except KafkaError as error:
+            except KafkaError as refusal:
                 raise ConnectError(
-                    f"Failed to alter consumer group offsets for connector {found.name}: {error}"
+                    f"Failed to alter consumer group offsets for connector {found.name}: {refusal}"
                 ) from None
             for each, error in outcomes.items():
                 if isinstance(error, KafkaError):

@@ -45,6 +45,21 @@ def test_a_session_sends_changes_only() -> None:
     assert session.plan({P0: wanted(5), P1: wanted(0)}).send == {P1: wanted(0)}
 
 
+def test_a_session_has_what_was_asked_before_also_at_another_position() -> None:
+    """A broker that has told the ends of a partition does not tell them again, wherever it is asked to go on."""
+    session = FetchSession()
+    session.plan({P0: wanted(5)})
+    assert not session.has(P0)  # the first answer is still to come: it tells everything
+    session.answered(0, 17)
+    assert session.has(P0)
+    assert not session.has(P1)
+    session.plan({P0: wanted(9)})
+    assert session.has(P0)
+    session.answered(0, 17)
+    session.plan({P1: wanted(0)})
+    assert not session.has(P0)
+
+
 def test_a_topic_that_was_made_again_is_forgotten_and_sent_anew() -> None:
     session = FetchSession()
     session.plan({P0: wanted(0)})
