@@ -71,7 +71,7 @@ audit: audited-packages
 
 audited-packages: venv
 	@mkdir -p build/audit
-	@test -x build/audit/bin/pip-audit || { $(PYTHON) -m venv build/audit && build/audit/bin/pip install --quiet --disable-pip-version-check pip-audit; } || true
+	@test -x build/audit/bin/pip-audit || { $(PYTHON) -m venv build/audit && timeout 180 build/audit/bin/pip install --quiet --disable-pip-version-check --retries 1 --timeout 15 pip-audit; } || true
 	@$(BIN)/pip freeze --exclude-editable >build/audit/installed.txt
 
 format: venv

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[1]
 KNOWN = "requests==2.19.0"  # CVE-2018-18074, CVE-2023-32681 and more
 ACCEPTED: dict[str, str] = {}  # advisories that do not concern us: their id, and why not
 REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)(?:\[[^]]*\])?(?:[<>=!~0-9.,]*?)>=([0-9.]+)")
-ANSWER_S, TOGETHER_S = 15, 600
+ANSWER_S, TOGETHER_S = 15, 180
 
 
 class Verdict(Enum):
@@ -150,6 +150,8 @@ def main() -> int:
             lowest.setdefault(pin.partition("==")[0].lower(), []).append(pin)
         audited = [ask(given.pip_audit, folder, given.installed.read_text().split("\n"), given.osv_url)]
         for turn in range(max(map(len, lowest.values()))):
+            if audited[-1].report is None:
+                break  # a service that has ceased to answer is not waited for again
             pins = [pins[turn] for pins in lowest.values() if len(pins) > turn]
             audited.append(ask(given.pip_audit, folder, pins, given.osv_url))
     verdict, lines = judged(known, audited)

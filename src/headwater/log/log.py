@@ -421,9 +421,11 @@ class Log:
             self.on_flushed(self)
 
     def unflushed_segments(self) -> list[Segment]:
-        """From the first on that has records past the recovery point, or that was rolled with its indexes unsynced."""
+        """From the first on that has records past the recovery point, or that was rolled with its indexes or its
+        beginning unsynced.
+        """
         at = max(0, bisect_right(self.base_offsets, self.recovery_point) - 1)
-        while at > 0 and self.segments[at - 1].indexes_dirty:
+        while at > 0 and (self.segments[at - 1].indexes_dirty or not self.segments[at - 1].beginning_synced):
             at -= 1
         return self.segments[at:]
 

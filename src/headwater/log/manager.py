@@ -176,7 +176,7 @@ class LogManager:
     def _place(self, directory: LogDirectory, log: Log) -> None:
         log.on_truncated = partial(self._truncated, directory)
         log.on_gap = partial(self._crossed_gap, directory)
-        log.on_deletable = self._retain
+        log.on_deletable = self._retain_if_here
         self.logs[log.partition] = log
         self._open_logs.home[log.partition] = directory
 
@@ -299,6 +299,10 @@ class LogManager:
 
     def apply_retention(self, now_ms: int) -> int:
         return sum(self._retain(log, now_ms) for log in self.logs.values())
+
+    def _retain_if_here(self, log: Log, now_ms: int) -> None:
+        if self.logs.get(log.partition) is log:
+            self._retain(log, now_ms)
 
     def _retain(self, log: Log, now_ms: int) -> int:
         if log.failed is None:

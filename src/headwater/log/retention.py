@@ -113,10 +113,14 @@ def _ready(log: "Log", count: int) -> int:
 
 
 def _look_again(log: "Log", now_ms: int, error: OSError | None) -> None:
-    """Much may have changed since: it is decided anew what goes."""
-    log.retention_waits = False
-    if error is None and log.on_deletable is not None:
-        log.on_deletable(log, now_ms)
+    """Much may have changed since: it is decided anew what goes. This second look waits for no third one: records that
+    are old when they come would be rolled and deleted as fast as the device syncs.
+    """
+    try:
+        if error is None and log.on_deletable is not None:
+            log.on_deletable(log, now_ms)
+    finally:
+        log.retention_waits = False
 
 
 def delete_segments(log: "Log", gone: list[Segment]) -> None:

@@ -234,3 +234,29 @@ def test_on_a_full_disk_all_but_the_last_segment_go_until_there_is_room_for_the_
     world.disk.run()
     assert (log.log_start_offset, log.size_bytes()) == (12, 0)
     assert send(world, world.crash(), 9).duplicate
+
+
+def test_records_that_are_old_when_they_come_are_rolled_once_and_not_at_the_pace_of_the_disk(world: "World") -> None:
+    """A producer that fills in the past goes on while retention waits for the flush of what it has rolled: it looked
+    again, rolled again, and flushed again, without end.
+    """
+    log = world.create(retention_ms=3_600_000)
+    old_ms = world.clock.now_ms() - 7_200_000
+
+    def send_old(sequence: int) -> None:
+        batch = world.batch(1, timestamp=old_ms, producer_id=7, producer_epoch=0, base_sequence=sequence)
+        log.append_as_leader(batch, 0, world.clock.now_ms())
+
+    for sequence in range(10):
+        send_old(sequence)
+    log.flush()
+    world.disk.run()
+    world.manager.apply_retention(world.clock.now_ms())
+    begun = set()
+    for sequence in range(10, 200):
+        send_old(sequence)
+        begun.add(log.active.base_offset)
+        world.disk.run(1)
+    assert len(begun) == 2
+    assert log.log_start_offset >= 10
+    assert not log.retention_waits

@@ -4,6 +4,7 @@ import pytest
 
 from headwater.base.errors import UserError
 from headwater.streams import App, Context, Processor, Record, key_value_store, window_store
+from headwater.streams.engine.read_only_store import ReadOnlyStore
 
 
 class Highest(Processor):
@@ -72,6 +73,20 @@ def test_a_processor_that_reads_a_global_store_cannot_change_it() -> None:
     app.stream("orders").process(Meddles)
     with pytest.raises(UserError, match="highest is a global store and cannot be changed here"):
         app.test().pipe("orders", "a", 1, 1)
+
+
+def test_what_a_reader_of_a_global_store_looks_up_is_of_now() -> None:
+    class Windows:
+        stream_time = 1
+
+        def fetch(self) -> int:
+            return self.stream_time
+
+    windows = Windows()
+    store = ReadOnlyStore("counts", windows)
+    assert (store.stream_time, store.fetch()) == (1, 1)
+    windows.stream_time = 2
+    assert (store.stream_time, store.fetch()) == (2, 2)
 
 
 def test_global_tables_are_read_only_as_well() -> None:

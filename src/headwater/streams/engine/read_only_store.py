@@ -23,5 +23,6 @@ class ReadOnlyStore:
                 "Write to its topic",
             )
         found = getattr(self._store, method)
-        setattr(self, method, found)  # the next time it is found at once
+        if callable(found):
+            setattr(self, method, found)  # the next time it is found at once
         return found

@@ -34,8 +34,11 @@ class CollectorPauses:
     def end(self) -> None:
         with self._lock:
             self._slots -= 1
-            if not self._slots and self._is_ours:
+            if not self._slots:
                 gc.unfreeze()
+                if not self._is_ours:
+                    gc.collect()  # what slots have left in rings goes, and what others want frozen is that again
+                    gc.freeze()
 
     def freeze(self) -> bool:
         """What is alive, if modules were loaded since the last time. Whether it did."""

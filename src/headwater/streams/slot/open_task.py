@@ -9,9 +9,10 @@ killed process replays those). A store that does not fit its changelog is wiped 
 import threading
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -83,7 +84,7 @@ class OpenTask:
         self.runs = Runs()
         self.changelogs = changelogs_of(plan, partition, settings.application_id)
         self.restore = RestoreProgress()  # of the last time that it was opened
-        self._written_at = 0.0
+        self.written_at = 0.0
         self._waits = False  # whether commits have left something to be written
         self._may_wait = len(self.changelogs) == len(plan.stores)  # else there are rows that no replay could bring back
 
@@ -170,7 +171,7 @@ class OpenTask:
 
     def save(self, behind: bool = False) -> None:
         """What was committed stands. `behind`: more records wait already, so it need not be written each time."""
-        self._waits = behind and self._may_wait and self._written_at > 0
+        self._waits = behind and self._may_wait and self.written_at > 0
         self.state.commit(self._positions, later=self._waits)
         self._positions = {}
         if not self._waits:
@@ -181,7 +182,7 @@ class OpenTask:
         there was something to write.
         """
         now = time.monotonic()
-        if not self._waits or now < self._written_at + _WRITE_EVERY_S:
+        if not self._waits or now < self.written_at + _WRITE_EVERY_S:
             return False
         self._waits = False
         self._note_written(now)
@@ -190,9 +191,9 @@ class OpenTask:
 
     def _note_written(self, now: float) -> None:
         """After the first time, at a moment of its own: all tasks of a slot at once would keep it for long."""
-        if not self._written_at:
+        if not self.written_at:
             now -= _WRITE_EVERY_S * (zlib.crc32(self.name.encode()) % 64 / 64)
-        self._written_at = now
+        self.written_at = now
 
     def drop(self) -> None:
         if self._task is not None:
@@ -233,3 +234,12 @@ class OpenTask:
         finally:
             if state is not None:
                 state.close()
+
+
+def write_one(tasks: Iterable[OpenTask]) -> None:
+    """What waits in one of them: what is due by the clock comes before more. The one that was written longest ago, or
+    else the last of many would never have a turn.
+    """
+    for task in sorted(tasks, key=attrgetter("written_at")):
+        if task.write_what_waits():
+            break

@@ -31,7 +31,7 @@ from headwater.streams.slot.fetched import chunks
 from headwater.streams.slot.global_tables import GlobalTables
 from headwater.streams.slot.lead_port import LeadPort
 from headwater.streams.slot.offset_metadata import OffsetMetadata, encode_metadata
-from headwater.streams.slot.open_task import Clients, OpenTask
+from headwater.streams.slot.open_task import Clients, OpenTask, write_one
 from headwater.streams.slot.partition_counts import PartitionCounts
 from headwater.streams.slot.program import Program
 from headwater.streams.slot.purging import Purge
@@ -226,9 +226,7 @@ class Slot:
         for chunk in chunks(batch):
             self._take(chunk)
         wants_commit = self._punctuate()
-        for task in self.tasks:
-            if task.write_what_waits():
-                break  # one at a time: what is due by the clock comes before more
+        write_one(self.tasks)
         for task in self.tasks:
             self._process(task)
             wants_commit = wants_commit or task.task.commit_requested

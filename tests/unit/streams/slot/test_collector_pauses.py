@@ -61,6 +61,23 @@ def test_what_others_have_frozen_stays_frozen() -> None:
     assert gc.get_freeze_count()
 
 
+def test_rings_that_slots_leave_are_collected_also_where_others_have_frozen() -> None:
+    class Kept:
+        ring: "Kept"
+
+    pauses = CollectorPauses()
+    gc.freeze()
+    pauses.begin()
+    kept = Kept()
+    kept.ring = kept
+    seen = weakref.ref(kept)
+    pauses.freeze()
+    del kept
+    pauses.end()
+    assert seen() is None
+    assert gc.get_freeze_count()
+
+
 def test_garbage_of_this_moment_is_not_frozen() -> None:
     pauses = CollectorPauses()
     pauses.begin()

@@ -199,6 +199,27 @@ def test_tasks_that_are_behind_write_outside_of_commits_and_not_all_at_once(
         task.close()
 
 
+def test_of_many_tasks_that_are_behind_each_is_written_in_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With turns of 0.4 s, the first thirteen of 32 were due again before the others had ever been written."""
+    now = 1000.0
+
+    class Behind:
+        def __init__(self) -> None:
+            self.written_at, self.times = now, 0
+
+        def write_what_waits(self) -> bool:
+            if now < self.written_at + 5:
+                return False
+            self.written_at, self.times = now, self.times + 1
+            return True
+
+    tasks: list[Any] = [Behind() for _ in range(32)]
+    for turn in range(320):
+        now = 1000 + turn * 0.4
+        open_task.write_one(tasks)
+    assert {task.times for task in tasks} <= {9, 10}
+
+
 def _rows(task: OpenTask) -> list[int]:
     """What others see."""
     plan = store_plan(task, "counts")
@@ -408,7 +429,13 @@ def test_what_is_due_by_the_clock_waits_for_no_records_of_any_task(monkeypatch: 
         task = Task(plan, partition, app.settings(), now_ms=_Ticks.clock_ms)
         task.add("in", [InputRecord("in", partition, offset, offset, b"k", b"v") for offset in range(300)])
         tasks.append(
-            SimpleNamespace(task=task, runs=Runs(), collect=task.collect, write_what_waits=partial(written, partition))
+            SimpleNamespace(
+                task=task,
+                runs=Runs(),
+                collect=task.collect,
+                written_at=0.0,
+                write_what_waits=partial(written, partition),
+            )
         )
     writer = _writer(threading.Event())
     slot = _bare_slot(
