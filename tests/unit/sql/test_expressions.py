@@ -394,3 +394,11 @@ def test_text_of_values_is_base64_where_the_column_has_bytes() -> None:
     assert row.value == [b"bar", {"B": b"baz"}]
     with pytest.raises(SqlError, match="no base64"):
         session.run("INSERT INTO s (b) VALUES ('!');")
+
+
+def test_the_negative_of_the_lowest_numbers() -> None:
+    """`-(-2147483648)` was an INTEGER that no four bytes hold."""
+    assert (compiled("-(-2147483648)").type, compiled("-(-2147483648)").evaluate(_ROW)) == (t.BIGINT, 2147483648)
+    assert (compiled("-2147483648").type, compiled("-(2147483647)").type) == (t.INTEGER, t.INTEGER)
+    lowest = compiled("-(-9223372036854775808)")
+    assert (lowest.type, lowest.evaluate(_ROW)) == (t.BIGINT, -9223372036854775808)

@@ -37,5 +37,11 @@ class NotAllowedHereError(SqlError):
     """What the config of this server does not allow; that of another one may."""
 
 
+class SchemaMissingError(SqlError):
+    """The schema registry does not have the columns that a statement leaves to it; a statement before it may register
+    them.
+    """
+
+
 class DeclinedError(SqlError):
     """A statement of ksqlDB that is understood and not carried out here; the message says what to do instead."""

@@ -146,7 +146,10 @@ def _negative(operand: tree.Literal, position: Position) -> tree.Expression:
     value = operand.value
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         return tree.Unary("-", operand, position=position)
-    return tree.Literal(-value, isinstance(value, int) and not -value >= -INTEGER_MAX - 1, position=position)
+    if isinstance(value, int) and -value > BIGINT_MAX:  # the lowest number is its own negative
+        return tree.Unary("-", operand, position=position)
+    is_long = isinstance(value, int) and not -INTEGER_MAX - 1 <= -value <= INTEGER_MAX
+    return tree.Literal(-value, is_long, position=position)
 
 
 def _postfix(reader: TokenReader) -> tree.Expression:

@@ -14,7 +14,7 @@ from headwater.sql.formats.port import Field, FormatOptions
 from headwater.sql.formats.registry.port import Schemas
 from headwater.sql.formats.registry.serde import RegistryFormat, RegistrySerde
 from headwater.sql.language import tree, types
-from headwater.sql.language.errors import SqlError
+from headwater.sql.language.errors import SchemaMissingError, SqlError
 from headwater.sql.language.tree import Role, SourceKind
 from headwater.sql.plan import properties as clauses
 from headwater.sql.plan.catalog import Column, RowFormat, SourceInfo
@@ -116,7 +116,7 @@ def _columns(
             (f"id: {options.schema_id}" if options.schema_id else f"subject: {subject}"),
             "keys" if key else "values",
         )
-        raise SqlError(
+        raise SchemaMissingError(
             f"Schema for message {side} on topic '{subject.rpartition('-')[0]}' does not exist in the Schema Registry. Subject: {subject}, {what}",
             hint="Name the columns, or register the schema first.",
             position=statement.position,

@@ -2,8 +2,9 @@
 its own retention says; pull queries have those that the query's own store has, as in ksqlDB.
 
 As in a store, time is the newest start of a window that a partition has seen (of sessions, the newest end), and a
-window is gone when it lies RETENTION or more behind that: where it is not given, the size and the grace period. A
-result with fewer partitions than its source (`PARTITIONS`) has the time of the furthest.
+window is gone when it lies RETENTION or more behind that: where it is not given, the size and the grace period. Where
+rows of several tasks come to one partition of the result (`PARTITIONS`, or keys in another format than the query's own
+topics), its time is that of the furthest.
 """
 
 from __future__ import annotations

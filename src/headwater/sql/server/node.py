@@ -285,8 +285,8 @@ class SqlNode:
         found = [] if done is None else done
         pieces = await asyncio.to_thread(split, text)
         if len(pieces) > 1 and self._takes_statements:
-            await self._applied(await self._log.end())
-            trial = Rehearsal(self.engine, partial(self._permit, caller), self.run_in_thread, self.row_queries.has_push)
+            permit = partial(self._permit, caller)
+            trial = Rehearsal(self.engine, self._catch_up, permit, self.run_in_thread, self.row_queries.has_push)
             await trial.run(pieces, Progress(properties, variables), skip)
         progress = Progress(properties, variables)
         for piece in pieces:
@@ -301,10 +301,15 @@ class SqlNode:
     async def _permit(
         self, caller: Caller, statement: tree.Statement, session: Session, settings: Mapping[str, str]
     ) -> None:
-        """What a statement needs before it is tried, over the streams and tables of this session."""
+        """What a statement needs before it is tried, over the streams and tables of this session, with all its
+        settings.
+        """
         await rights.require_now(caller, statement, lambda: session)
         await self._require_schemas(caller, statement)
-        await require(caller, *rights.of_default_formats(statement, {**self.engine.of_system, **settings}))
+        await require(caller, *rights.of_default_formats(statement, settings))
+
+    async def _catch_up(self) -> None:
+        await self._applied(await self._log.end())
 
     async def _execute(
         self,

@@ -2,8 +2,8 @@
 wrong, none is, as in ksqlDB.
 
 What only shows when statements are carried out still ends a request halfway: topics that are there already, brokers or
-a schema registry that refuse, rows that VALUES has. Where a statement takes its columns from the registry and these may
-be those of a statement before it, what follows is not tried.
+a schema registry that refuse, what DESCRIBE and EXPLAIN do not find. Where a statement takes its columns from the
+registry and these may be those of a statement before it, what follows is not tried.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headwater.sql.language import tree
-from headwater.sql.language.errors import SqlError
+from headwater.sql.language.errors import SchemaMissingError
 from headwater.sql.language.parser import substitute
+from headwater.sql.plan import properties as clauses
 from headwater.sql.server.config import bare
 from headwater.sql.server.engine import LOGGED, Engine
 from headwater.sql.server.refusals import WrongEndpointError
@@ -61,19 +62,25 @@ def refuse_queries(statement: tree.Statement, text: str) -> None:
 
 
 class Rehearsal:
-    """`permit` raises where the caller may not carry out a statement, before it is tried; `run_in_thread` calls what
-    may ask the schema registry; `is_push`: whether a query of this id is none of the log's.
+    """`catch_up` waits for the end of the log, which only statements for it need; `permit` raises where the caller may
+    not carry out a statement, before it is tried; `run_in_thread` calls what may ask the schema registry; `is_push`:
+    whether a query of this id is none of the log's.
     """
 
     def __init__(
         self,
         engine: Engine,
+        catch_up: Callable[[], Awaitable[object]],
         permit: Permit,
         run_in_thread: Callable[..., Awaitable[Any]],
         is_push: Callable[[str], bool],
     ) -> None:
-        self._engine, self._permit, self._run_in_thread, self._is_push = engine, permit, run_in_thread, is_push
+        self._engine, self._catch_up, self._permit = engine, catch_up, permit
+        self._run_in_thread, self._is_push = run_in_thread, is_push
+        self._is_up_to_date = False
         self._trial = engine.session.copy()
+        self._system = dict(engine.of_system)  # with what ALTER SYSTEM of this request has said
+        self._written: set[str] = set()  # topics whose schemas may be others once the statements are carried out
         self._tried = 0  # statements for the log
 
     async def run(self, pieces: Sequence[str], progress: Progress, skip: int = 0) -> None:
@@ -85,25 +92,47 @@ class Rehearsal:
                     skip -= 1
                 elif not progress.take(statement):
                     refuse_queries(statement, text)
-                    if isinstance(statement, LOGGED) and not await self._goes_on(statement, progress.settings):
+                    if isinstance(statement, (*LOGGED, tree.InsertValues)) and not await self._goes_on(
+                        statement, progress.settings
+                    ):
                         return
 
     async def _goes_on(self, statement: tree.Statement, settings: Mapping[str, str]) -> bool:
         if isinstance(statement, tree.ControlQuery) and self._is_push(statement.query_id or ""):
             return True
+        if not self._is_up_to_date:
+            await self._catch_up()
+            self._is_up_to_date, self._trial, self._system = (
+                True,
+                self._engine.session.copy(),
+                dict(self._engine.of_system),
+            )
         trial = self._trial
-        trial.settings = {**self._engine.of_system, **settings}
+        trial.settings = {**self._system, **settings}
         trial.next_query_number = self._engine.applied + self._tried
-        await self._permit(statement, trial, settings)
+        await self._permit(statement, trial, trial.settings)
         if isinstance(statement, tree.AlterSystem):
             check_system(statement.name, statement.value)
+            self._system[bare(statement.name)] = statement.value
         if isinstance(statement, tree.CreateSource):
             try:
-                statement = await self._run_in_thread(trial.completed, statement)
-            except SqlError:
+                completed = await self._run_in_thread(trial.completed, statement)
+            except SchemaMissingError:
                 if self._tried:
                     return False
                 raise
+            if completed is not statement and clauses.read(statement.properties, sink=False).topic in self._written:
+                return False  # these are the columns of before
+            statement = completed
+        if isinstance(statement, tree.Drop):
+            self._note_topic(statement.name)
         await self._run_in_thread(trial.execute, statement)
-        self._tried += 1
+        if isinstance(statement, tree.CreateSource | tree.CreateAs):
+            self._note_topic(statement.name)
+        self._tried += isinstance(statement, LOGGED)
         return True
+
+    def _note_topic(self, name: str) -> None:
+        source = self._trial.catalog.sources.get(name)
+        if source is not None:
+            self._written.add(source.topic)

@@ -2,16 +2,22 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from headwater.schemas import SchemaType
+from headwater.sql.formats.registry.port import MemorySchemas
 from headwater.sql.functions import library
+from headwater.sql.language.errors import SqlError
 from headwater.sql.server.api import make_door
 from headwater.sql.server.command_log import Command
 from headwater.sql.server.config import SqlServerConfig
+from headwater.sql.server.engine import Engine
 from headwater.sql.server.node import SqlNode
+from headwater.sql.server.rehearsal import Progress, Rehearsal
 from headwater.web.messages import Headers, HttpError, Request
 
 _S = "CREATE STREAM s (id INT KEY, v INT) WITH (kafka_topic='in', value_format='JSON');"
@@ -75,6 +81,10 @@ def _run(node: SqlNode, sql: str) -> tuple[int, Any]:
         ("SET 'auto.offset.reset'='yesterday';", 40001),
         ("CREATE STREAM u (v ADDRESS) WITH (kafka_topic='in', value_format='JSON');", 40001),
         ("ALTER SYSTEM 'no.such.property'='1';", 40001),
+        ("CREATE STREAM u (v INT) WITH (kafka_topic='in');", 40001),  # no VALUE_FORMAT
+        ("CREATE STREAM u (v INT) WITH (kafka_topic='in', value_format='JSN');", 40001),
+        ("INSERT INTO nobody (v) VALUES (1);", 40001),
+        ("INSERT INTO s (nothing) VALUES (1);", 40001),
         ("SHOW STREEMS;", 40001),
         ("SELECT * FROM s EMIT CHANGES;", 40002),
         ("PRINT 'in';", 40002),
@@ -98,6 +108,56 @@ def test_statements_build_on_those_before_them() -> None:
     status, answer = _run(node, script)
     assert (status, len(answer)) == (200, 9), answer
     assert list(node.engine.session.queries) == ["CSAS_BIG_2", "CSAS_SOME_8"]
+
+
+def test_what_alter_system_says_counts_for_the_statements_behind_it() -> None:
+    """They were tried with the formats of before, which refused what the new ones take."""
+    node = _node("ALTER SYSTEM 'ksql.persistence.default.format.value'='KAFKA';")
+    status, answer = _run(
+        node,
+        "ALTER SYSTEM 'ksql.persistence.default.format.value'='JSON'; "
+        "CREATE STREAM a (x INT, y ARRAY<INT>) WITH (kafka_topic='in');",
+    )
+    assert (status, list(node.engine.session.catalog.sources)) == (200, ["A"]), answer
+
+
+def test_columns_of_the_registry_that_a_statement_before_changes_are_not_tried() -> None:
+    """A subject has one column when the request comes, and two when its second statement is done."""
+    schemas = MemorySchemas()
+    fields = [{"name": "A", "type": ["null", "int"], "default": None}]
+    record = {"type": "record", "name": "Row", "fields": fields}
+    schemas.add("t-value", SchemaType.AVRO, json.dumps(record))
+    pieces = [
+        "CREATE STREAM src (a INT, b INT) WITH (kafka_topic='in', value_format='JSON');",
+        "CREATE STREAM made WITH (kafka_topic='t', value_format='AVRO') AS SELECT a, b FROM src;",
+        "CREATE STREAM read WITH (kafka_topic='t', value_format='AVRO');",
+        "CREATE STREAM only_b AS SELECT b FROM read;",
+    ]
+    _rehearse(schemas, pieces)
+    with pytest.raises(SqlError, match="Column 'B' cannot be resolved"):
+        _rehearse(schemas, pieces[2:])
+
+
+def _rehearse(schemas: MemorySchemas, pieces: list[str]) -> None:
+    async def nothing(*_: Any) -> None: ...
+
+    async def called(function: Callable[..., Any], *given: Any) -> Any:
+        return function(*given)
+
+    engine = Engine("default_", "127.0.0.1:1", schemas=schemas)
+    rehearsal = Rehearsal(engine, nothing, nothing, called, lambda _: False)
+    asyncio.run(rehearsal.run(pieces, Progress({}, {})))
+
+
+def test_statements_that_only_look_do_not_ask_for_the_end_of_the_log() -> None:
+    node = _node(_S)
+
+    async def away() -> int:
+        raise TimeoutError
+
+    node._log.end = away  # type: ignore[method-assign]
+    status, answer = _run(node, "SHOW STREAMS; SHOW TABLES;")
+    assert (status, len(answer)) == (200, 2)
 
 
 def test_what_fails_when_it_is_carried_out_comes_with_what_was_done_before() -> None:
