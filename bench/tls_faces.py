@@ -50,7 +50,10 @@ class MemoryFace:
             try:
                 return self._tls.read(len(buffer), buffer)  # type: ignore[arg-type]  # typeshed knows bytearrays only
             except ssl.SSLWantReadError:
-                self._inward.write(self._plain.recv(READ_BYTES))
+                received = self._plain.recv(READ_BYTES)
+                if not received:
+                    return 0
+                self._inward.write(received)
 
 
 def socket_face(plain: socket.socket, context: ssl.SSLContext) -> ssl.SSLSocket:
@@ -94,7 +97,10 @@ def drained(connection: "ssl.SSLSocket | MemoryFace") -> None:
     buffer = memoryview(bytearray(READ_BYTES))
     left = TOTAL
     while left:
-        left -= connection.recv_into(buffer)
+        received = connection.recv_into(buffer)
+        if not received:
+            raise ConnectionError(f"the peer ended with {left} bytes to come")
+        left -= received
 
 
 def main() -> None:

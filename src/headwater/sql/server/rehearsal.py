@@ -78,10 +78,14 @@ class Rehearsal:
         self._engine, self._catch_up, self._permit = engine, catch_up, permit
         self._run_in_thread, self._is_push = run_in_thread, is_push
         self._is_up_to_date = False
-        self._trial = engine.session.copy()
-        self._system = dict(engine.of_system)  # with what ALTER SYSTEM of this request has said
+        self._begin()
         self._written: set[str] = set()  # topics whose schemas may be others once the statements are carried out
         self._tried = 0  # statements for the log
+
+    def _begin(self) -> None:
+        """As the server has it now."""
+        self._trial = self._engine.session.copy()
+        self._system = dict(self._engine.of_system)  # with what ALTER SYSTEM of this request has said
 
     async def run(self, pieces: Sequence[str], progress: Progress, skip: int = 0) -> None:
         """`skip`: so many of the statements for the log are in it already. Raises SqlError."""
@@ -102,11 +106,8 @@ class Rehearsal:
             return True
         if not self._is_up_to_date:
             await self._catch_up()
-            self._is_up_to_date, self._trial, self._system = (
-                True,
-                self._engine.session.copy(),
-                dict(self._engine.of_system),
-            )
+            self._begin()
+            self._is_up_to_date = True
         trial = self._trial
         trial.settings = {**self._system, **settings}
         trial.next_query_number = self._engine.applied + self._tried
