@@ -1,7 +1,8 @@
 """Records of a commit to the producer: few one by one, many as a table per topic, which costs no Python per record.
 
 The order of records of one topic stays. Where brokers refuse records for good, `Refused` says which: of a table none,
-of a batch all, of those that were sent by themselves (`suspects`) exactly those. Owns nothing.
+of a batch all, of those that were sent by themselves (`suspects`) exactly those. Of columns none either: their records
+are made for the moment, and another object may have the identity of one that is gone. Owns nothing.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -57,7 +58,7 @@ def _send_topic(
                 if suspects is None and len(piece) >= _FEW and not _needs_choice(piece):
                     yield _send_columns(producer, piece)
                 else:
-                    yield _send_each(producer, piece.records(), suspects or ())
+                    yield _nameless(_send_each(producer, piece.records(), suspects or ()))
             else:
                 rows.append(piece)
         if are_columns:
@@ -66,6 +67,18 @@ def _send_topic(
             yield _send_table(producer, topic, rows)
         else:
             yield _send_each(producer, rows, suspects or ())
+
+
+def _nameless(sent: Callable[[], Positions]) -> Callable[[], Positions]:
+    """The same, for records that nobody else has: which of them is refused cannot be told."""
+
+    def positions() -> Positions:
+        try:
+            return sent()
+        except Refused as refused:
+            raise Refused(refused.error, {}, certain=False) from refused.error
+
+    return positions
 
 
 def _needs_choice(columns: OutputColumns) -> bool:

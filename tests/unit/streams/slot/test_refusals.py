@@ -1,13 +1,15 @@
 """Records that brokers refuse for good: who is blamed, and what the policy makes of them."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.client.producer.producer import Producer
 from headwater.streams import ErrorPolicy
+from headwater.streams.engine.columns import OutputColumns
 from headwater.streams.model.record import OutputRecord
+from headwater.streams.slot.pending_outputs import PendingOutputs
 from headwater.streams.slot.refusals import Refused, settle
 from headwater.streams.slot.sending import send_all
 
@@ -76,3 +78,39 @@ def test_a_batch_is_under_suspicion_until_its_records_go_alone() -> None:
         send_all(producer, rows, frozenset(first.value.records))()
     assert second.value.certain
     assert set(second.value.records) == {id(BAD)}
+
+
+class Strict:
+    """A producer that takes no record that is too large: it never leaves the process."""
+
+    def __init__(self) -> None:
+        self.taken: list[bytes] = []
+
+    def send(self, topic: str, value: bytes, *, key: bytes, **_: object) -> Any:
+        if len(value) > 1000:
+            raise TOO_LARGE
+        self.taken.append(key)
+        metadata = type("Metadata", (), {"topic": topic, "partition": 0, "offset": len(self.taken) - 1})
+        return type("Delivery", (), {"result": lambda _: metadata})()
+
+    def flush(self) -> None:
+        pass
+
+
+def test_of_columns_no_other_record_is_left_out_than_the_one_that_is_refused() -> None:
+    """Its records were made for the moment, and blamed by their identity: a good one had got that since."""
+    outputs = PendingOutputs()
+    for keys in ([b"a"], [b"b", b"bad"], [b"c"]):
+        columns = OutputColumns("out")
+        columns.keys, columns.values = list(keys), [BAD.value if key == b"bad" else b"v" for key in keys]
+        columns.timestamps = [1] * len(keys)
+        outputs.add((), [columns])
+    with pytest.raises(Refused) as first:
+        send_all(cast("Producer", Strict()), outputs.pieces)()
+    assert (first.value.certain, first.value.records) == (False, {})
+    records = outputs.as_records()
+    with pytest.raises(Refused) as second:
+        send_all(cast("Producer", Strict()), records, frozenset())()
+    assert second.value.certain
+    kept = settle(records, second.value.records, ErrorPolicy(production="skip"), "app")
+    assert [each.key for each in kept] == [b"a", b"b", b"c"]
