@@ -42,6 +42,10 @@ class WriteTimedOut(WriteFailed):
     """The brokers have not answered in time."""
 
 
+def _is_fenced(problem: KafkaError) -> bool:
+    return isinstance(problem, ProducerFenced) or problem.code in _FENCED
+
+
 def _ended(writing: "asyncio.Task[int]") -> None:
     """Whoever waited for it has been told already."""
     if not writing.cancelled():
@@ -96,6 +100,10 @@ class SchemaLog:
         self._resigned: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # one for each `lead`
         self._reading: asyncio.Task[None] | None = None
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
+        self._watched = (
+            -1
+        )  # the last offset of the transaction under way, and whether it was read: it is committed then
+        self._has_read_watched = False
         self._failed: asyncio.Future[UserError] = asyncio.get_running_loop().create_future()
 
     # Reading
@@ -220,6 +228,7 @@ class SchemaLog:
         for record in records:
             self.state.apply(record.key, record.value, record.timestamp_ms)
             self.applied_offset = record.offset
+            self._has_read_watched = self._has_read_watched or record.offset == self._watched
         if records:
             self._read_below = self.applied_offset + 1
             due = [waiter for waiter in self._waiters if waiter[0] < self._read_below]
@@ -255,7 +264,10 @@ class SchemaLog:
         try:
             await producer.init_transactions()
             self._producer, self._resigned = producer, asyncio.get_running_loop().create_future()
-            await self.write([noop(self.state.max_ids)])
+            told = dict(self.state.max_ids)
+            await self.write([noop(told)])
+            if self.state.max_ids != told:  # it was behind the log, of which compaction would keep this record alone
+                await self.write([noop(self.state.max_ids)])
         except BaseException:
             self._producer = None
             await producer.close(0)
@@ -280,7 +292,7 @@ class SchemaLog:
                 raise WriteFailed(_RESIGNED)
             raise WriteTimedOut(f"no answer within {timeout_s:g} s")
         except KafkaError as problem:
-            if isinstance(problem, ProducerFenced) or problem.code in _FENCED:
+            if _is_fenced(problem):
                 raise NotLeading from problem
             if problem.code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
                 raise
@@ -302,16 +314,29 @@ class SchemaLog:
         return offset
 
     async def _transaction(self, producer: AsyncProducer, records: list[Record]) -> int:
-        async with producer.transaction():
-            deliveries = [
-                await producer.send(self._topic, encode_value(each.value), key=encode_key(each.key), partition=0)
-                for each in records
-            ]
-            await producer.flush()  # all in one request, and nothing lingers
-            for delivery in deliveries:
-                await delivery
-        offset: int = deliveries[-1].result(0).offset
+        offset = self._watched = -1
+        try:
+            async with producer.transaction():
+                deliveries = [
+                    await producer.send(self._topic, encode_value(each.value), key=encode_key(each.key), partition=0)
+                    for each in records
+                ]
+                await producer.flush()  # all in one request, and nothing lingers
+                for delivery in deliveries:
+                    await delivery
+                offset = self._watched = deliveries[-1].result(0).offset
+                self._has_read_watched = False
+        except KafkaError as problem:
+            if offset < 0 or not _is_fenced(problem) or not await self._was_committed(offset):
+                raise
         return offset
+
+    async def _was_committed(self, offset: int) -> bool:
+        """Where the commit is answered with another leader: an earlier answer to it may have been lost. That leader
+        writes a record behind it, so the log tells.
+        """
+        await self.wait_for(offset, None)
+        return self._has_read_watched
 
     @property
     def is_writer(self) -> bool:

@@ -12,9 +12,10 @@ from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.client import AsyncProducer
 from headwater.client.addresses import Address
 from headwater.client.errors import BootstrapFailed, ConnectionFailed
+from headwater.client.producer.types import ProducerFenced
 from headwater.registry import schema_log
 from headwater.registry.config import RegistryConfig
-from headwater.registry.records import Key, Record
+from headwater.registry.records import Key, Record, decode_value, encode_key, encode_value, noop
 from headwater.registry.schema_log import NotLeading, SchemaLog, WriteFailed, WriteTimedOut, writer_settings
 from unit.registry.silent_producer import SilentProducer
 
@@ -321,3 +322,82 @@ def test_a_registry_leads_whatever_time_its_writes_have(timeout_ms: int) -> None
         await AsyncProducer(writer_settings(config)).close(0)
 
     asyncio.run(make())
+
+
+class Log(SchemaLog):
+    """Beside its producer another one writes; `_apply` is its reader. The topic's next record has offset 7."""
+
+    def read(self, *records: tuple[int, Record]) -> None:
+        found = [(offset, encode_key(each.key), encode_value(each.value)) for offset, each in records]
+        self._apply([SimpleNamespace(offset=o, key=k, value=v, timestamp_ms=0) for o, k, v in found])
+
+
+def test_a_leader_that_was_behind_keeps_the_ids_that_it_reads_of_only_then() -> None:
+    """The highest id's schema is deleted for good, so only the NOOP record tells of it: one that said less replaced it,
+    and after compaction the id was given again.
+    """
+
+    class Producer:
+        def __init__(self, _config: Any) -> None:
+            self.sent: list[tuple[bytes, bytes | None]] = []
+
+        async def init_transactions(self) -> None:
+            pass
+
+        @contextlib.asynccontextmanager
+        async def transaction(self) -> AsyncIterator[None]:
+            yield
+            former = [(5, noop({".": 9}))] if len(self.sent) == 1 else []
+            log.read(*former, (7, Record(Key("NOOP"), decode_value(self.sent[-1][1]))))
+
+        async def send(self, _topic: str, value: bytes | None, *, key: bytes, partition: int) -> Any:
+            self.sent.append((key, value))
+            return Delivered()
+
+        async def flush(self) -> None:
+            pass
+
+    async def lead() -> list[bytes | None]:
+        nonlocal log
+        log = Log(RegistryConfig.of({})[0])
+        await log.lead()
+        return [value for _, value in cast("Producer", log._producer).sent]
+
+    log = cast("Log", None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(schema_log, "AsyncProducer", Producer)
+        assert asyncio.run(lead()) == [None, b'{"maxIds":{".":9}}']
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_a_commit_that_is_answered_with_another_leader_is_looked_for_in_the_log(is_committed: bool) -> None:
+    """An earlier answer was lost, and a successor came before the commit was asked for again. It was taken for one that
+    had never been written, and done once more: `DELETE .../versions/latest` took a second version.
+    """
+    mine, theirs = Record(Key("CONFIG", "s"), None), noop({})
+
+    class Fenced(SilentProducer):
+        @contextlib.asynccontextmanager
+        async def transaction(self) -> AsyncIterator[None]:
+            yield
+            raise ProducerFenced("registry")
+
+        async def send(self, _topic: str, _value: bytes | None, *, key: bytes, partition: int) -> Any:
+            return Delivered()
+
+        async def flush(self) -> None:
+            self.begun.set()
+
+    async def write() -> int:
+        log, producer = Log(RegistryConfig.of({})[0]), Fenced()
+        log._producer = cast("AsyncProducer", producer)
+        writing = asyncio.create_task(log.write([mine]))
+        await producer.begun.wait()
+        log.read(*([(7, mine)] if is_committed else []), (9, theirs))
+        return await writing
+
+    if is_committed:
+        assert asyncio.run(write()) == 7
+    else:
+        with pytest.raises(NotLeading):
+            asyncio.run(write())
