@@ -183,6 +183,28 @@ def test_import_mode_keeps_the_ids_that_it_is_given() -> None:
     assert twin.register("new", '"double"')["id"] == 43
 
 
+def test_a_version_that_an_import_replaces_leaves_its_id_taken() -> None:
+    """Compaction took the only record with the highest id, and the next start gave that id to another schema."""
+    twin = Twin()
+    twin.write(settings.set_mode(twin.state, Rules(), "s", {"mode": "IMPORT"}, force=False))
+    twin.register("s", '"string"', id=42, version=1)
+    twin.register("s", '"int"', id=7, version=1)
+    twin.registry = Registry(twin.compacted(), Rules(), SchemaParser())
+    assert twin.register("other", '"long"')["id"] == 43
+
+
+def test_a_subject_stays_deleted_when_an_import_and_a_second_deletion_came_behind() -> None:
+    """The second one's record replaced the first one's, and told of lower versions only."""
+    twin = Twin()
+    twin.register("s", '"string"')
+    twin.register("s", '"string"', metadata={"properties": {"a": "b"}})
+    twin.write(deleting.delete_subject(twin.state, "s", permanent=False))
+    twin.write(settings.set_mode(twin.state, Rules(), "s", {"mode": "IMPORT"}, force=True))
+    twin.register("s", '"string"', id=1, version=1)
+    assert twin.write(deleting.delete_subject(twin.state, "s", permanent=False)) == [1]
+    assert twin.compacted().versions("s") == twin.state.versions("s") == []
+
+
 def test_a_read_only_subject_gives_what_it_has_and_takes_nothing() -> None:
     twin = Twin()
     twin.register("s", '"int"')

@@ -52,7 +52,9 @@ def delete_subject(state: State, subject: str, *, permanent: bool) -> Decision:
         raise errors.subject_not_soft_deleted(subject)
     numbers = [each.version for each in concerned]
     if not permanent:
-        value = {"subject": subject, "version": numbers[-1]}
+        # Up to the highest of all: the record of an earlier deletion goes with compaction, and an import may have
+        # brought a lower version since.
+        value = {"subject": subject, "version": every[-1].version}
         return Decision([Record(Key(records.DELETE_SUBJECT, subject), value)], numbers)
     written = [Record(Key(records.SCHEMA, subject, number), None) for number in reversed(numbers)]
     return Decision([*written, *_settings_of(state, subject), records.noop(state.max_ids)], numbers)

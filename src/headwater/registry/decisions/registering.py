@@ -331,6 +331,9 @@ def _records(state: State, made: Version) -> list[Record]:
         is_same = each.deleted and each.id == made.id and each.version < made.version
         if is_same and not state.referrers(each.place, deleted=True):
             written.append(Record(Key(records.SCHEMA, each.subject, each.version), None))
+    replaced = state.version(made.subject, made.version, deleted=True)  # by an import, which brings its own numbers
+    if replaced is not None and replaced.id != made.id:
+        written.append(records.noop(state.max_ids))
     written.append(Record(Key(records.SCHEMA, made.subject, made.version), value_of(made)))
     return written
 
