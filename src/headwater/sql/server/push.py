@@ -21,6 +21,7 @@ from headwater.sql.language.tree import SourceKind
 from headwater.sql.plan import properties, queries, reading
 from headwater.sql.plan.catalog import Catalog, Column
 from headwater.sql.plan.relations import Errors
+from headwater.sql.server.views import READING
 from headwater.streams.engine.failures import ErrorPolicy
 from headwater.streams.model.record import InputRecord
 
@@ -129,7 +130,7 @@ class PushQuery:
 
     @property
     def _reading(self) -> dict[str, Any]:
-        return {**self._client, "isolation.level": "read_committed", "allow.auto.create.topics": False}
+        return {**self._client, **READING}
 
     async def _places(self, consumer: AsyncConsumer) -> dict[str, list[TopicPartition]]:
         return {

@@ -30,8 +30,9 @@ ALL = Lookup()
 _NEVER: Final = float("-inf")  # when a table was asked for
 _SOON_READ: Final = 1_000  # records: a first query hardly notices that they are read
 
-# Nothing that only reads makes a topic: one that was deleted meanwhile would come back empty.
-READING = {"isolation.level": "read_committed", "allow.auto.create.topics": False}
+# Nothing that only reads makes a topic: one that was deleted meanwhile would come back empty. Where retention has
+# overtaken a reader, what is left is read: from the end on, an answer would lack it and nobody knew.
+READING = {"isolation.level": "read_committed", "allow.auto.create.topics": False, "auto.offset.reset": "earliest"}
 
 
 class TableView:
@@ -46,6 +47,7 @@ class TableView:
         self._by_key: SortedIndex[Key] | None = None
         self._by_start: SortedIndex[Key] | None = None
         self._read: dict[int, int] = {}
+        self._in_hand = False  # records are past the consumer's position, and not in the rows yet
         self._moved = asyncio.Event()
         self._consumer: AsyncConsumer | None = None
         self._task: asyncio.Task[None] | None = None
@@ -98,7 +100,9 @@ class TableView:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._moved.wait(), 1.0)
             for each in partitions:  # markers of transactions move the position without a record
-                self._read[each.partition] = max(self._read[each.partition], await self._consumer.position(each))
+                position = await self._consumer.position(each)
+                if not self._in_hand:
+                    self._read[each.partition] = max(self._read[each.partition], position)
         if self._task is not None and self._task.done():
             self._task.result()
         names = self._named(lookup)
@@ -128,11 +132,12 @@ class TableView:
         assert self._consumer is not None
         while True:
             records = await self._consumer.poll(1.0)
-            decode = self._decoded
+            decode, self._in_hand = self._decoded, True
             rows = await asyncio.to_thread(decode, records) if self._waits and records else decode(records)
             for record, row in zip(records, rows, strict=True):
                 self._take(record, row)
                 self._read[record.partition] = record.offset + 1
+            self._in_hand = False
             self._moved.set()
 
     def _decoded(self, records: Sequence[Any]) -> list[tuple[Any, Any] | None]:

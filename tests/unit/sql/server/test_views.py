@@ -1,0 +1,91 @@
+"""The rows of a table as a pull query finds them: all that was committed before it was asked."""
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from headwater.base.ids import TopicPartition
+from headwater.sql.plan.session import Session
+from headwater.sql.server import push, views
+from headwater.sql.server.views import TableView
+
+
+class TwoPolls:
+    """A topic of two records; each poll gives one, and moves the position."""
+
+    def __init__(self, _settings: Any) -> None:
+        self._at = 0
+
+    async def partitions_for(self, _topic: str) -> list[Any]:
+        return [SimpleNamespace(partition=0)]
+
+    async def beginning_offsets(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(places, 0)
+
+    async def end_offsets(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(places, 2)
+
+    def assign(self, _places: Sequence[TopicPartition]) -> None:
+        pass
+
+    def seek(self, _place: TopicPartition, _offset: int) -> None:
+        pass
+
+    async def poll(self, _timeout_s: float) -> list[Any]:
+        if self._at == 2:
+            await asyncio.Event().wait()
+        self._at += 1
+        at = self._at - 1
+        return [SimpleNamespace(key=b"%d" % at, value=b'{"V": 1}', partition=0, offset=at, timestamp_ms=0)]
+
+    async def position(self, _place: TopicPartition) -> int:
+        return self._at
+
+    async def close(self) -> None:
+        pass
+
+
+def test_records_that_a_thread_decodes_are_not_taken_for_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of tables whose schemas are in a registry: the consumer's position was past them, so an answer lacked them."""
+    monkeypatch.setattr(views, "AsyncConsumer", TwoPolls)
+    session = Session()
+    session.run("CREATE TABLE t (k STRING PRIMARY KEY, v INT) WITH (kafka_topic='t', value_format='JSON');")
+    view = TableView(session.catalog.find("T"), {}, 10)
+    view._waits = True
+    decode, begun, released = view._decoded, threading.Event(), threading.Event()
+
+    def slowly(records: Sequence[Any]) -> Any:
+        if records[0].offset == 1:
+            begun.set()
+            assert released.wait(60)
+        return decode(records)
+
+    view._decoded = slowly  # type: ignore[method-assign]
+
+    async def scenario() -> None:
+        await view.open()
+        asked = asyncio.create_task(view.rows())
+        await asyncio.to_thread(begun.wait)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        is_early = asked.done()
+        released.set()
+        assert len(await asked) == 2
+        assert not is_early
+        await view.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
+def test_what_retention_takes_from_under_a_reader_does_not_take_the_rest() -> None:
+    """It went on at the end of the log, and the answer lacked all that was left."""
+    assert views.READING["auto.offset.reset"] == "earliest"
+    session = Session()
+    session.run("CREATE STREAM s (v INT) WITH (kafka_topic='s', value_format='JSON', partitions=1);")
+    (statement,) = session.parse("SELECT * FROM s;")
+    made = push.plan(statement.query, session.catalog, "", {})  # type: ignore[attr-defined]
+    assert push.PushQuery(made, {}, {}, to_end=True)._reading["auto.offset.reset"] == "earliest"
