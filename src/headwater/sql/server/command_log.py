@@ -75,7 +75,10 @@ class CommandLog:
         async with AsyncAdmin(self._client) as admin:
             await create_topic(admin, self.topic, 1, self._replicas, _FOREVER)
         self._producer = AsyncProducer({**self._client, "acks": "all", "linger.ms": 0})
-        self._consumer = AsyncConsumer({**self._client, "isolation.level": "read_committed"})
+        # A log that begins later than it did, or is another one: whoever went on would know other things than the rest.
+        self._consumer = AsyncConsumer(
+            {**self._client, "isolation.level": "read_committed", "auto.offset.reset": "none"}
+        )
         self._consumer.assign([self._partition])
         self._consumer.seek(self._partition, 0)
 
@@ -95,13 +98,20 @@ class CommandLog:
         assert self._consumer is not None
         return int((await self._consumer.end_offsets([self._partition]))[self._partition])
 
-    async def statements(self) -> AsyncIterator[tuple[int, bytes]]:
-        """All that there are, then each new one; for ever."""
+    async def statements(self) -> AsyncIterator[tuple[int, bytes | None]]:
+        """All that there are, then each new one; for ever. None: up to there is no statement, but the marker of a
+        transaction, as ksqlDB writes them, or a record without a value.
+        """
         assert self._consumer is not None
+        read = 0
         while True:
             for record in await self._consumer.poll(1.0):
-                if record.value is not None:
-                    yield record.offset, record.value
+                yield record.offset, record.value
+                read = record.offset + 1
+            position = await self._consumer.position(self._partition)
+            if position > read:
+                yield position - 1, None
+                read = position
 
 
 async def create_topic(

@@ -77,6 +77,7 @@ class Engine:
         self.system: dict[str, str] = {}  # of ALTER SYSTEM: for every statement that does not set them itself
         self._defaults = dict(defaults or {})
         self.applied = 0  # how far in the log
+        self.statements = 0  # of the log until there
         self.outcomes: OrderedDict[int, Outcome] = OrderedDict()
         self._refused: dict[str, SqlError] = {}  # functions of the log that are not here and of an unknown shape
 
@@ -127,8 +128,12 @@ class Engine:
         self.outcomes[offset] = outcome
         while len(self.outcomes) > OUTCOMES_KEPT:
             self.outcomes.popitem(last=False)
-        self.applied = offset + 1
+        self.applied, self.statements = offset + 1, self.statements + 1
         return outcome
+
+    def pass_over(self, offset: int) -> None:
+        """What the log has up to there holds no statement."""
+        self.applied = offset + 1
 
     def declared(self, statement: tree.Statement) -> str | None:
         """What goes into the log beside a CREATE FUNCTION, for servers that do not have its code. Raises SqlError."""

@@ -125,7 +125,7 @@ class SqlNode:
             raise UserError(f"ksql.queries.file cannot be read: {path}", str(error)) from None
         self._takes_statements = True
         try:
-            await self.execute(text, {}, {}, skip=self.engine.applied)
+            await self.execute(text, {}, {}, skip=self.engine.statements)
         finally:
             self._takes_statements = False
 
@@ -161,8 +161,8 @@ class SqlNode:
 
     async def _follow(self) -> None:
         async for offset, data in self._log.statements():
-            outcome = self.engine.apply(offset, data)
-            if outcome.error is not None:
+            outcome = self.engine.apply(offset, data) if data is not None else self.engine.pass_over(offset)
+            if outcome is not None and outcome.error is not None:
                 logger.warning("event=statement_refused offset=%d error=%r", offset, str(outcome.error))
             self._tell_withheld()
             await self._run_what_is_wanted()
