@@ -304,6 +304,7 @@ class SqlNode:
         """What a statement needs before it is tried, over the streams and tables of this session, with all its
         settings.
         """
+        self._refuse_rows_of_file(statement)
         await rights.require_now(caller, statement, lambda: session)
         await self._require_schemas(caller, statement)
         await require(caller, *rights.of_default_formats(statement, settings))
@@ -476,7 +477,18 @@ class SqlNode:
 
     # -- rows ----------------------------------------------------------------------------------------------------------
 
+    def _refuse_rows_of_file(self, statement: tree.Statement) -> None:
+        runs_file = self._takes_statements and self.config.text("ksql.queries.file")
+        if runs_file and isinstance(statement, tree.InsertValues):
+            raise SqlError(
+                "INSERT VALUES cannot be in ksql.queries.file.",
+                why="Each start of each server would write the rows again",
+                hint="Write them once, with headwater sql or a producer.",
+                position=statement.position,
+            )
+
     async def _insert(self, statement: tree.InsertValues, settings: Mapping[str, str], caller: Caller) -> None:
+        self._refuse_rows_of_file(statement)
         done = await self.run_in_thread(self.engine.check, statement, settings)
         assert isinstance(done, Insertion)
         await rights.require_source(caller, Operation.WRITE, done.target)  # by now it may be another than before

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -257,3 +258,15 @@ def test_properties_are_shown_as_they_stand_in_a_file() -> None:
 def test_a_pattern_of_topics_that_is_none_is_told() -> None:
     status, answer = _posted(_node(), "/ksql/terminate", b'{"deleteTopicList": ["["]}')
     assert (status, answer["message"]) == (400, "Invalid regular expression pattern: [: missing ]: [")
+
+
+@pytest.mark.parametrize("before", ["", _S])
+def test_rows_in_a_file_of_statements_are_refused_before_anything_is_done(tmp_path: Path, before: str) -> None:
+    """They were written again at each start, and by each server: the log does not tell that they are there."""
+    file = tmp_path / "queries.sql"
+    file.write_text(f"{before} INSERT INTO {'s' if before else 't'} (id, v) VALUES (1, 2);")
+    node = _node(_S.replace("STREAM s", "STREAM t"))
+    node.config.values["ksql.queries.file"] = str(file)
+    with pytest.raises(SqlError, match=r"INSERT VALUES cannot be in ksql\.queries\.file"):
+        asyncio.run(node._run_file(file))
+    assert (node.engine.applied, list(node.engine.session.catalog.sources)) == (1, ["T"])
