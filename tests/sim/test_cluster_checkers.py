@@ -16,6 +16,7 @@ from headwater.sim.cluster_history import ClusterHistory
 from headwater.sim.cluster_state import StateOfCluster
 from headwater.sim.trace import Violation
 from headwater.sim.zookeeper_tree import Tree
+from sim.scene import Scene
 
 TOPIC_ID = TopicId(bytes(range(16)))
 STATE = "/brokers/topics/clicks/partitions/0/state"
@@ -184,6 +185,24 @@ def test_i12_a_leader_that_was_not_in_sync(cluster: ClusterOnPaper) -> None:
     cluster.write(1, 3, [1, 2])
     with pytest.raises(Violation, match="I12: 3 leads clicks-0"):
         cluster.write(3, 4, [3])
+
+
+def test_i16_a_broker_that_has_not_heard_yet_what_was_moved_away_or_deleted() -> None:
+    """Seed 1806984123 of cluster: a move came to its end with the world, and nobody had told the broker. A world waits
+    for that, and fails if it never happens.
+    """
+    scene = Scene(0)
+    scene.until(lambda: not scene.world.checks.unsettled())
+    leader, stranger = scene.leader.broker, scene.world.node(6 - scene.leader.node_id - scene.follower.node_id).broker
+    assert leader is not None
+    assert stranger is not None
+    stranger.partitions[scene.key] = leader.partitions[scene.key]
+    assert scene.world.checks.unsettled().endswith(f"keeps {scene.state.name}, and is no replica")
+    del stranger.partitions[scene.key]
+    assert not scene.world.checks.unsettled()
+    for key in [key for key in scene.world.state.partitions if key.topic_id == scene.key.topic_id]:
+        del scene.world.state.partitions[key]
+    assert scene.world.checks.unsettled() == "node 1 knows other topics than there are"
 
 
 def test_i1_i2_and_i3_of_what_clients_were_told() -> None:

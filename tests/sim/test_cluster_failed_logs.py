@@ -67,6 +67,22 @@ def test_a_broker_that_lost_a_directory_is_started_again_whenever_that_becomes_p
     scene.world.finish()
 
 
+def test_a_second_fsync_fails_only_when_the_machine_of_the_first_has_started_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Seed 1806983099 of cluster: they had no partition in common then. Later they had one, and each waited for the
+    other one to be well again before it started.
+    """
+    scene = Scene(0)
+    injector, first, second = scene.world._injector, scene.leader, scene.follower
+    monkeypatch.setattr(injector, "_may_lose_power", lambda _node: True)
+    assert injector._may_fail_sync(first)
+    assert injector._may_fail_sync(first)  # all that its broker tries to sync
+    assert not injector._may_fail_sync(second)
+    injector._after_failed_sync(first)
+    assert injector._may_fail_sync(second)
+
+
 @pytest.mark.parametrize("role", ["leader", "follower"])
 @pytest.mark.parametrize("seed", range(5))
 def test_who_has_lost_a_directory_says_so_at_once(seed: int, role: str) -> None:

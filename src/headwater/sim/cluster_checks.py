@@ -135,6 +135,20 @@ class ClusterChecks:
                 return (
                     f"the replicas of {state.name} begin at {starts}, and the leader at {leader.log.log_start_offset}"
                 )
+        return next(filter(None, map(self._unlike_the_truth, self._nodes.values())), "")
+
+    def _unlike_the_truth(self, node: "ClusterNode") -> str:
+        """The controller writes first and tells the brokers then: for a moment they know of a topic that is gone, or
+        keep what was moved away.
+        """
+        assert node.broker is not None
+        states = self._state.partitions
+        if set(node.broker.image.topics) != {key.topic_id for key in states}:
+            return f"node {node.node_id} knows other topics than there are"
+        for key in node.broker.partitions:
+            if key not in states or node.node_id not in states[key].replicas:
+                name = states[key].name if key in states else key
+                return f"node {node.node_id} keeps {name}, and is no replica"
         return ""
 
     def replicas_are_equal(self) -> None:

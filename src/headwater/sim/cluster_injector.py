@@ -238,8 +238,11 @@ class ClusterInjector:
         self._later((100, 800), lambda: self._after_failed_sync(node))
 
     def _may_fail_sync(self, node: "ClusterNode") -> bool:
+        """One machine at a time: two that come to share a partition later would each wait until the other one is well
+        again, for ever.
+        """
         if node.node_id not in self._failed_syncs:
-            if not node.is_up or not self._may_lose_power(node):
+            if self._failed_syncs or not node.is_up or not self._may_lose_power(node):
                 return False
             self._world.note(f"fault: fsync fails on {node.node_id}")
             self._failed_syncs.add(node.node_id)

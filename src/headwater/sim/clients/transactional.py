@@ -78,6 +78,7 @@ class TransactionalProducer(CommittedClient):
         self._clock_jumps = 0
         self._began_ms: int | None = None  # the transaction, as far as the coordinator can know
         self._sequences: dict[int, int] = {}
+        self._is_unresolved = False  # a batch may have been appended, and nobody has said so
         self._position = 0
 
     def script(self) -> Script:
@@ -107,7 +108,7 @@ class TransactionalProducer(CommittedClient):
         self.world.transactions.initialized(self._id, self._producer)
         self._attempt, self._timeout_ms, self._began_ms = attempt, timeout_ms, None
         self._bumps = self.random.random() < 0.6
-        self._sequences = {}
+        self._sequences, self._is_unresolved = {}, False
 
     def _transact(self) -> Steps:
         history = self.world.transactions
@@ -129,6 +130,9 @@ class TransactionalProducer(CommittedClient):
                 try:
                     yield from self._end(transaction)
                 except Stopped:
+                    self._producer = None
+                if self._is_unresolved and not self._bumps:
+                    # A batch with the next sequence number would be taken for that one: it needs a new epoch.
                     self._producer = None
             else:
                 self._producer = None
@@ -206,11 +210,14 @@ class TransactionalProducer(CommittedClient):
             (answer,) = yield [Ask(request, version)]
             self._may_crash()
             if answer is None:
+                self._is_unresolved = True
                 if not replaced:
                     from_before.update(values)
                 continue
+            parts_told = answer.responses[0].partition_responses
+            self._is_unresolved |= any(part.error_code in _MAY_BE_APPENDED for part in parts_told)
             # What was done first: an error elsewhere may end the transaction, and the sequence numbers go on.
-            for part in sorted(answer.responses[0].partition_responses, key=lambda part: part.error_code != 0):
+            for part in sorted(parts_told, key=lambda part: part.error_code != 0):
                 is_known = self.world.may_be_stale and part.index in from_before
                 if self._judge(part.error_code, replaced and not is_known):
                     sent = values.pop(part.index)
@@ -220,6 +227,7 @@ class TransactionalProducer(CommittedClient):
                     from_before.add(part.index)
             if values:
                 yield self.random.choice((1, 20, 100))
+        self._is_unresolved = False
 
     def _batch(self, index: int, values: list[bytes]) -> bytearray:
         producer = self._current()
@@ -291,7 +299,7 @@ class TransactionalProducer(CommittedClient):
             if bumped <= producer:
                 raise Violation(f"I11: {self.name} has {producer}, and {bumped} after the end of a transaction")
             self._producer = bumped
-            self._sequences = {}
+            self._sequences, self._is_unresolved = {}, False
 
     # Answers
 
