@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient
@@ -16,8 +17,8 @@ START = 1_700_000_000_000
 
 
 @pytest.fixture
-def registry(group_broker: BrokerProcess) -> Iterator[str]:
-    with DemoRegistry(group_broker.bootstrap) as registry:
+def registry(group_broker: BrokerProcess, tmp_path: Path) -> Iterator[str]:
+    with DemoRegistry(group_broker.bootstrap, tmp_path / "registry.log") as registry:
         yield registry.url
 
 

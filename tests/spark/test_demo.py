@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import psutil
+import pytest
 from pyspark.sql import SparkSession
 
 from headwater.demo import demo_run, pipeline
@@ -76,6 +77,42 @@ def test_ctrl_c_ends_all(tmp_path: Path) -> None:
     assert "every page view is in each output once" in shown
     _, alive = psutil.wait_procs(family, timeout=60)
     assert alive == []
+
+
+@pytest.mark.parametrize(
+    ("victim", "killed_at", "name", "log"),
+    [
+        ("headwater.demo.demo_run", "A broker is on", "The demo's own", "spark.log"),
+        ("headwater.server", "A broker is on", "The broker", "broker.log"),
+        ("org.apache.spark.deploy.SparkSubmit", "Spark has started", "Spark's JVM", "spark.log"),
+    ],
+    ids=["its own process", "broker", "JVM"],
+)
+def test_who_was_killed_is_told_with_its_log(tmp_path: Path, victim: str, killed_at: str, name: str, log: str) -> None:
+    """It was an exit code that nobody knows (254), an error of Py4J, or a minute of silence."""
+    command = [sys.executable, "-m", "headwater.demo", "--directory", str(tmp_path), "--rate", "50"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        shown = _wait_for(process, killed_at)
+        family = psutil.Process(process.pid).children(recursive=True)
+        (killed,) = [each for each in family if victim in _arguments(each)]
+        killed.kill()
+        shown += process.communicate(timeout=300)[0]
+    finally:
+        process.kill()
+    assert f"{name} (process {killed.pid}) has ended: signal SIGKILL. Its log is {tmp_path / log}" in shown
+    assert shown.count("has ended") == 1
+    assert (tmp_path / log).exists()
+    assert process.returncode == 1, shown
+    _, alive = psutil.wait_procs(family, timeout=60)
+    assert alive == []
+
+
+def _arguments(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.NoSuchProcess:  # a worker that has ended by now
+        return []
 
 
 def _name(process: psutil.Process) -> str:

@@ -7,4 +7,5 @@ visits     the Streams application: visits as sessions, and a count of pages in 
 view       what the terminal shows
 demo_run   the process that runs it all; it stops when its standard input closes
 __main__   the process that the terminal talks to; Ctrl-C reaches only this one
+watched_processes   which process of the demo has ended, and where its log is
 """

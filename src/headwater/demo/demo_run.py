@@ -2,11 +2,10 @@
 picture of them.
 
 It ends when its standard input closes, after `--seconds`, or when a query fails: first the visitors, then, when the
-queries have read all there is, the queries, Spark and the broker. Data, checkpoints and results stay in one directory,
-and the next start goes on with them.
+queries have read all there is, the queries, Spark and the broker. When another process of the demo ends, so does it,
+and says which. Data, checkpoints and results stay in one directory, and the next start goes on with them.
 """
 
-import argparse
 import os
 import sys
 import threading
@@ -16,11 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.errors import UserError
+from headwater.demo import arguments
 from headwater.demo.observing import Observer
 from headwater.demo.schema_registry import DemoRegistry
 from headwater.demo.view import Screen
 from headwater.demo.visitors import Visitors
 from headwater.demo.visits import visits_app
+from headwater.demo.watched_processes import Process, Watch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,40 +41,30 @@ _DRAINS_S: Final = 240.0  # whoever does not want to wait presses Ctrl-C again
 
 
 def main() -> int:
-    arguments = _arguments()
-    directory = Path(arguments.directory or _home()).absolute()
+    given = arguments.parse()
+    directory = arguments.directory_of(given)
     stop = threading.Event()
     threading.Thread(target=_set_at_end_of_input, args=(stop,), daemon=True).start()
     screen = Screen()
-    try:
-        return _run(directory, arguments.rate, arguments.seconds, screen, stop)
-    except UserError as error:
-        screen.say(f"The demo could not go on. {error}")
-        return 1
-    except Exception as error:  # noqa: BLE001 (standard error goes to the log by now, and nobody would see it)
-        traceback.print_exc()
-        screen.say(f"The demo broke: {type(error).__name__}: {error}. The whole story is in {directory}/spark.log")
-        return 1
+    with Watch(lambda error: screen.say(f"The demo could not go on. {error}"), lambda: os._exit(1)) as watch:
+        try:
+            return _run(directory, given.rate, given.seconds, screen, stop, watch)
+        except UserError as error:
+            if watch.error is None:
+                screen.say(f"The demo could not go on. {error}")
+            return 1
+        except Exception as error:  # noqa: BLE001 (standard error goes to the log by now, and nobody would see it)
+            traceback.print_exc()
+            if watch.error is None:
+                log = arguments.log_of(directory)
+                screen.say(f"The demo broke: {type(error).__name__}: {error}. The whole story is in {log}")
+            return 1
 
 
 def _set_at_end_of_input(stop: threading.Event) -> None:
     while os.read(0, 4096):  # not through sys.stdin: a thread that holds its lock would break the exit
         pass
     stop.set()
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m headwater.demo", description="Website activity through Spark.")
-    parser.add_argument("--directory", help="where data, checkpoints and results are kept")
-    parser.add_argument("--rate", type=float, default=300, help="page views a second (default 300)")
-    parser.add_argument("--seconds", type=float, help="end by itself after so long")
-    return parser.parse_args()
-
-
-def _home() -> Path:
-    from headwater.spark.sessions import data_home
-
-    return data_home(os.environ) / "demo"
 
 
 def _send_errors_to(path: Path) -> None:
@@ -83,18 +74,25 @@ def _send_errors_to(path: Path) -> None:
         os.dup2(log.fileno(), 2)
 
 
-def _run(directory: Path, rate: float, seconds: float | None, screen: Screen, stop: threading.Event) -> int:
+def _run(
+    directory: Path, rate: float, seconds: float | None, screen: Screen, stop: threading.Event, watch: Watch
+) -> int:
     from headwater.testing import Broker
 
-    known = (directory / "broker").exists()
-    screen.say(f"Everything is kept in {directory}{'; going on from last time' if known else ''}")
-    (directory / "broker").mkdir(parents=True, exist_ok=True)
-    _send_errors_to(directory / "spark.log")
-    with Broker(data_dir=str(directory / "broker")) as broker:
+    data = directory / "broker"
+    screen.say(f"Everything is kept in {directory}{'; going on from last time' if data.exists() else ''}")
+    data.mkdir(parents=True, exist_ok=True)
+    _send_errors_to(arguments.log_of(directory))
+    broker_log, registry_log = directory / "broker.log", directory / "registry.log"
+    with (
+        Broker(data_dir=str(data), log_file=str(broker_log)) as broker,
+        watch.over("The broker", broker, broker_log),
+    ):
         screen.say(f"A broker is on {broker.bootstrap_servers}; Spark takes some seconds to start")
         _create_topics(broker.bootstrap_servers)
         with (
-            DemoRegistry(broker.bootstrap_servers) as registry,
+            DemoRegistry(broker.bootstrap_servers, registry_log) as registry,
+            watch.over("The schema registry", registry, registry_log),
             Visitors(broker.bootstrap_servers, VIEWS, rate) as visitors,
         ):
             screen.say(_typed_hint(broker.bootstrap_servers, registry.url))
@@ -102,7 +100,9 @@ def _run(directory: Path, rate: float, seconds: float | None, screen: Screen, st
             with application.run_here(state_dir=directory / "streams") as streams:
                 observer = Observer(broker.bootstrap_servers, directory, (VIEWS, SECTIONS, VISITS), PARTITIONS, streams)
                 try:
-                    return _pipelines(broker.bootstrap_servers, directory, seconds, screen, stop, visitors, observer)
+                    return _pipelines(
+                        broker.bootstrap_servers, directory, seconds, screen, stop, visitors, observer, watch
+                    )
                 finally:
                     observer.close()
 
@@ -120,21 +120,25 @@ def _pipelines(
     stop: threading.Event,
     visitors: Visitors,
     observer: Observer,
+    watch: Watch,
 ) -> int:
     import headwater.spark
 
     spark = headwater.spark.session("headwater demo")
     try:
-        queries = start_queries(spark, servers, directory)
-        screen.say("Ctrl-C ends it\n")
-        end_s = None if seconds is None else time.monotonic() + seconds
-        while not stop.wait(_LOOKS_S) and not (end_s is not None and time.monotonic() > end_s):
-            screen.show(observer.look(visitors, queries, "running"))
-            _raise_failure(queries)
-        visitors.stop()
-        drained = _drain(screen, visitors, queries, observer)
-        for query in queries:
-            query.stop()
+        with watch.over("Spark's JVM", _jvm_of(spark), arguments.log_of(directory)):
+            screen.say("Spark has started; its three queries are next")
+            queries = start_queries(spark, servers, directory)
+            screen.say("Ctrl-C ends it\n")
+            end_s = None if seconds is None else time.monotonic() + seconds
+            while not stop.wait(_LOOKS_S) and not (end_s is not None and time.monotonic() > end_s):
+                watch.check()
+                screen.show(observer.look(visitors, queries, "running"))
+                _raise_failure(queries)
+            visitors.stop()
+            drained = _drain(screen, visitors, queries, observer, watch)
+            for query in queries:
+                query.stop()
     finally:
         spark.stop()
     screen.say(_farewell(directory, drained))
@@ -204,10 +208,18 @@ def _create_topics(servers: str) -> None:
                 raise answer
 
 
-def _drain(screen: Screen, visitors: Visitors, queries: "list[StreamingQuery]", observer: Observer) -> bool:
+def _jvm_of(spark: "SparkSession") -> Process:
+    process: Process = spark.sparkContext._gateway.proc  # type: ignore[union-attr]
+    return process
+
+
+def _drain(
+    screen: Screen, visitors: Visitors, queries: "list[StreamingQuery]", observer: Observer, watch: Watch
+) -> bool:
     """The visitors are gone; each query reads what they left. False: it took too long."""
     deadline_s = time.monotonic() + _DRAINS_S
     while time.monotonic() < deadline_s:
+        watch.check()
         snapshot = observer.look(visitors, queries, "ending")
         screen.show(snapshot)
         if all(each.lag == 0 for each in snapshot.outputs):

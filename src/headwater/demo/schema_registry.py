@@ -1,10 +1,9 @@
-"""The schema registry of the demo: a process of its own beside the broker,
-which ends when its standard input closes.
-"""
+"""The schema registry of the demo: a process beside the broker, which ends when its standard input closes."""
 
 import select
 import subprocess
 import sys
+from pathlib import Path
 from typing import Final
 
 from headwater.base.errors import UserError
@@ -15,10 +14,11 @@ _STOP_S: Final = 15.0
 
 
 class DemoRegistry:
-    """`url` is known within the `with` block. What it complains about goes where this process's standard error goes."""
+    """`url` is known within the `with` block. What it complains about goes into `log`."""
 
-    def __init__(self, servers: str) -> None:
+    def __init__(self, servers: str, log: Path) -> None:
         self._servers = servers
+        self._log = log
         self._process: subprocess.Popen[bytes] | None = None
         self.url = ""
 
@@ -30,7 +30,8 @@ class DemoRegistry:
         }
         command = [sys.executable, "-m", "headwater.cli.main", "registry", "start", "--stop-on-eof"]
         command += [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
         try:
             self.url = self._ready_line()
         except BaseException:
@@ -44,8 +45,19 @@ class DemoRegistry:
         came = select.select([self._process.stdout], [], [], _START_S)[0]
         line = self._process.stdout.readline().decode() if came else ""
         if not line.startswith(_READY):
-            raise UserError("The schema registry of the demo did not start", line.strip() or "it said nothing")
+            said = line.strip() or "it said nothing"
+            raise UserError("The schema registry of the demo did not start", f"{said}; its log is {self._log}")
         return line.removeprefix(_READY).strip()
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "the registry is not running"
+        return self._process.pid
+
+    def poll(self) -> int | None:
+        """Its exit code, below zero for a signal; None while it runs."""
+        assert self._process is not None, "the registry is not running"
+        return self._process.poll()
 
     def __exit__(self, *_: object) -> None:
         self._end()

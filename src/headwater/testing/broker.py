@@ -6,6 +6,7 @@ closes, and then takes its temporary directory with it: neither outlives the tes
 """
 
 import contextlib
+import os
 import shutil
 import socket
 import subprocess
@@ -14,7 +15,7 @@ import tempfile
 import weakref
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Final
+from typing import Final, TextIO, cast
 
 from headwater.base.errors import UserError
 
@@ -23,10 +24,17 @@ _PATIENCE_S: Final = 60
 
 
 class Broker:
-    """`Broker()` or `Broker({"num.partitions": 3})`; keyword arguments are config names with underscores for dots."""
+    """`Broker()` or `Broker({"num.partitions": 3})`; keyword arguments are config names with underscores for dots.
+    `log_file` gets what the broker logs, which is else kept by nobody.
+    """
 
     def __init__(
-        self, config: Mapping[str, object] | None = None, *, data_dir: str | None = None, **settings: object
+        self,
+        config: Mapping[str, object] | None = None,
+        *,
+        data_dir: str | None = None,
+        log_file: str | None = None,
+        **settings: object,
     ) -> None:
         self._settings = {
             "listeners": "PLAINTEXT://127.0.0.1:0",
@@ -34,6 +42,7 @@ class Broker:
             **(config or {}),
         }
         self._given_dir = data_dir
+        self._log_file = log_file
         self._process: subprocess.Popen[str] | None = None
         self._let_go_of_port: Callable[[], object] = lambda: None  # which is held while the broker is away
         self.data_dir = ""
@@ -49,7 +58,8 @@ class Broker:
         arguments = [f"{name}={_text(value)}" for name, value in values.items()]
         if self._given_dir is None:
             arguments.insert(0, "--temporary")
-        with tempfile.TemporaryFile(mode="w+") as complaints:  # not a pipe: nobody reads it while the broker runs
+        with self._complaints() as complaints:
+            began = complaints.seek(0, os.SEEK_END)
             self._process = process = subprocess.Popen(
                 [sys.executable, "-m", "headwater.server", *arguments],
                 stdin=subprocess.PIPE,
@@ -61,7 +71,7 @@ class Broker:
             line = process.stdout.readline()
             if not line.startswith(_READY):
                 self.close()
-                complaints.seek(0)
+                complaints.seek(began)
                 reason = complaints.read().strip()
                 raise UserError("The embedded broker did not start", reason or f"it printed {line!r}")
         address = line.split("listeners=")[1].split()[0].split(",")[0]
@@ -72,10 +82,23 @@ class Broker:
         self._let_go_of_port()
         return self
 
+    def _complaints(self) -> TextIO:
+        """Not a pipe: nobody reads it while the broker runs."""
+        if self._log_file is not None:
+            return open(self._log_file, "a+")
+        return cast("TextIO", tempfile.TemporaryFile(mode="w+"))
+
     @property
     def pid(self) -> int:
         assert self._process is not None, "the broker is not running"
         return self._process.pid
+
+    def poll(self) -> int | None:
+        """The exit code of one that has ended by itself or was killed by others, below zero for a signal; None while it
+        runs.
+        """
+        assert self._process is not None, "the broker is not running"
+        return self._process.poll()
 
     def stop(self) -> None:
         """A clean shutdown; `start` goes on where it was. The directory stays until `close`."""
