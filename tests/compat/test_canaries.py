@@ -309,8 +309,10 @@ def test_files_that_the_broker_writes(world: World) -> None:
     broker's to say.
     """
     dynamic = world.canaries.planted.get("a dynamic config that nobody knows")
-    for path in sorted((world.directory / "data").rglob("*")):
-        if path.is_file() and not path.parent.name.startswith("workers-configs-"):
+    files = [path for path in sorted((world.directory / "data").rglob("*")) if path.is_file()]
+    assert {"headwater.metadata"} < {path.name for path in files}
+    for path in files:
+        if not path.parent.name.startswith("workers-configs-"):
             found = world.canaries.seen(path.read_bytes())
             assert [each for each in found if world.canaries.planted[each] != dynamic] == [], path
 

@@ -4,6 +4,7 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
+import fastavro
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -90,7 +91,6 @@ def test_a_large_table_passes_through_little_memory(broker_address: str, topic: 
 
 
 def test_json_avro_and_expressions(broker_address: str, topic: str) -> None:
-    fastavro = pytest.importorskip("fastavro")
     make_topic(broker_address, topic)
     now = datetime(2024, 5, 6, 7, 8, 9, tzinfo=UTC)
     table = pa.table(

@@ -87,8 +87,9 @@ def test_a_reused_process_id_is_not_taken_for_the_old_process(tmp_path: Path, me
 
 
 def test_a_broker_that_outlived_its_supervisor_still_counts(tmp_path: Path, me: ProcessId, dead: ProcessId) -> None:
-    write_state(tmp_path, _state(tmp_path, dead, me))
-    assert read_state(tmp_path) is not None
+    state = _state(tmp_path, dead, me)
+    write_state(tmp_path, state)
+    assert read_state(tmp_path) == state
 
 
 def test_zookeeper_is_part_of_the_state(tmp_path: Path, me: ProcessId, dead: ProcessId) -> None:

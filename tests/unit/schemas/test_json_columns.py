@@ -45,11 +45,30 @@ def test_what_is_no_object_has_no_columns(schema: Any) -> None:
     assert json_arrow_schema(json.dumps(schema)) is None
 
 
-def test_schemas_that_grow_from_references_are_bounded() -> None:
+def _doubling(levels: int) -> str:
+    """2 ** levels integers, from so many definitions that refer to the one below twice."""
     parts: dict[str, Any] = {"d0": {"type": "integer"}}
-    for level in range(1, 30):
+    for level in range(1, levels + 1):
         both = {name: {"$ref": f"#/definitions/d{level - 1}"} for name in ("a", "b")}
         parts[f"d{level}"] = {"type": "object", "properties": both}
-    text = json.dumps({"type": "object", "properties": {"x": {"$ref": "#/definitions/d29"}}, "definitions": parts})
-    json_arrow_schema(text)
-    assert json_arrow_schema(json.dumps(DEEP)) is not None
+    top = {"x": {"$ref": f"#/definitions/d{levels}"}}
+    return json.dumps({"type": "object", "properties": top, "definitions": parts})
+
+
+def test_schemas_that_grow_from_references_are_bounded() -> None:
+    def leaves(kind: pa.DataType) -> int:
+        return sum(leaves(field.type) for field in kind) if pa.types.is_struct(kind) else 1
+
+    small, grown = (json_arrow_schema(_doubling(levels)) for levels in (3, 18))
+    assert small is not None
+    assert leaves(small.field("x").type) == 8
+    assert grown is not None
+    assert 1_000 < leaves(grown.field("x").type) < 10_000
+    assert json_arrow_schema(_doubling(29)) is None  # too deep
+
+    inner: Any = json_arrow_schema(json.dumps(DEEP))
+    levels = 0
+    while "inner" in inner.names:
+        inner = inner.field("inner").type
+        levels += 1
+    assert 10 < levels <= 50

@@ -68,7 +68,6 @@ def test_only_where_tasks_find_this_pyspark_and_nothing_else_was_asked_for(packa
 
 
 def test_it_is_named_for_the_start_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("pyspark")
     monkeypatch.delenv("SPARK_HOME", raising=False)
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
     with lean_home(tmp_path):

@@ -186,6 +186,8 @@ def test_a_stream_that_is_taken_back_ends_its_rows() -> None:
         await asyncio.wait_for(stage.closed.wait(), 60)
         after = client.ask("POST", "/size", b"a")
         await client.until(after)
+        assert client.bodies[endless] == b"first"
+        assert client.status[after] == 200
 
     asyncio.run(_on_stage(test))
 

@@ -4,15 +4,15 @@ import io
 import json
 from typing import Any
 
+import fastavro
+import pyarrow as pa
 import pytest
 
-pa = pytest.importorskip("pyarrow")
-
-from headwater.base.errors import KafkaError, UserError  # noqa: E402
-from headwater.base.ids import TopicPartition  # noqa: E402
-from headwater.client.consumer.arrow import ArrowTaker, Avro, Json, decode_column, decoded, first_bad  # noqa: E402
-from headwater.client.consumer.errors import RecordDeserializationError  # noqa: E402
-from unit.client.consumer.fake_log import FakeConsumer, one_broker  # noqa: E402
+from headwater.base.errors import KafkaError, UserError
+from headwater.base.ids import TopicPartition
+from headwater.client.consumer.arrow import ArrowTaker, Avro, Json, decode_column, decoded, first_bad
+from headwater.client.consumer.errors import RecordDeserializationError
+from unit.client.consumer.fake_log import FakeConsumer, one_broker
 
 P0 = TopicPartition("orders", 0)
 
@@ -70,7 +70,6 @@ def test_a_schema_says_what_json_is() -> None:
 
 
 def test_avro_is_read_record_by_record() -> None:
-    fastavro = pytest.importorskip("fastavro")
     schema = {"type": "record", "name": "order", "fields": [{"name": "id", "type": "long"}]}
     written = io.BytesIO()
     fastavro.schemaless_writer(written, schema, {"id": 77})
