@@ -2,8 +2,9 @@
 
 One request is under way per broker. It goes out as soon as the one before is answered, while the application still
 works on the records of that: behind the fetch that is read, one more is buffered per partition, and `fetch.max.bytes`
-of all partitions together. A broker one of whose partitions is full waits for it to be read: a request without that
-partition could be held by the broker for `fetch.max.wait.ms`, and the reader with it.
+of all partitions together that are read (what a paused one holds leaves the others their room). A broker one of whose
+partitions is full waits for it to be read: a request without that partition could be held by the broker for
+`fetch.max.wait.ms`, and the reader with it.
 
 The fetcher owns the sessions and what is under way; positions and buffers belong to the partitions' states.
 """
@@ -51,6 +52,7 @@ class Fetcher(FetchAnswers):
         self._sessions: dict[int, FetchSession] = {}
         self._under_way: dict[int, Task[None]] = {}
         self._refreshing: Task[None] | None = None
+        self._stale: set[str] = set()  # topics whose metadata is to be asked for
         self._fruitless = 0  # refreshes in a row that left a partition without a leader
         self._closed = False
 
@@ -67,7 +69,8 @@ class Fetcher(FetchAnswers):
         unknown: set[str] = set()
         buffered_bytes = 0
         for state in self._subscription.states.values():
-            buffered_bytes += state.buffered_bytes
+            if not (state.paused or state.held):
+                buffered_bytes += state.buffered_bytes
             if not state.may_fetch(now):
                 continue
             broker = self._broker_of(state, now)
@@ -95,11 +98,13 @@ class Fetcher(FetchAnswers):
             self._retry.cancel()
 
     def refresh(self, topics: Iterable[str]) -> None:
-        """Asks for metadata, once at a time, and then looks again."""
+        """Asks for metadata, once at a time, and then looks again. What is wanted meanwhile is asked for next."""
+        self._stale.update(topics)
         if self._refreshing is None or self._refreshing.done:
-            self._refreshing = self._session.kernel.spawn(self._refresh(set(topics)), "metadata for fetching")
+            self._refreshing = self._session.kernel.spawn(self._refresh(), "metadata for fetching")
 
-    async def _refresh(self, topics: set[str]) -> None:
+    async def _refresh(self) -> None:
+        topics, self._stale = self._stale, set()
         try:
             await self._session.refresh(topics, auto_create=self._auto_create)
         except KafkaError:
@@ -107,11 +112,14 @@ class Fetcher(FetchAnswers):
         now = self._session.kernel.clock()
         wanting = [state for state in self._subscription.states.values() if state.partition.topic in topics]
         if any(self._broker_of(state, now) is None for state in wanting):
+            self._again()  # the others need not wait
             await self._session.pause(self._fruitless, float("inf"))
             self._fruitless += 1
         else:
             self._fruitless = 0
         self._refreshing = None
+        if self._stale:
+            self.refresh(())
         self._again()
 
     def _again(self) -> None:
@@ -119,14 +127,14 @@ class Fetcher(FetchAnswers):
         self.send()
 
     def _broker_of(self, state: PartitionState, now: float) -> int | None:
+        found = self._metadata_of(state.partition)
+        if found is None:  # also of a follower: a request needs the topic's id and the leader's epoch
+            return None
         if state.preferred_replica >= 0:
             if now < state.preferred_until and state.preferred_replica in self._session.view.brokers:
                 return state.preferred_replica
             state.preferred_replica = -1
-        found = self._metadata_of(state.partition)
-        if found is None or found.leader not in self._session.view.brokers:
-            return None
-        return found.leader
+        return found.leader if found.leader in self._session.view.brokers else None
 
     def _metadata_of(self, partition: TopicPartition) -> Partition | None:
         topic = self._session.view.topics.get(partition.topic)

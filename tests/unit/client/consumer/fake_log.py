@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from headwater.base.errors import ErrorCode
 from headwater.base.ids import TopicPartition
 from headwater.client.consumer.arguments import listener_method
 from headwater.client.consumer.consumer_settings import consumer_settings
@@ -97,7 +98,12 @@ class FakeLogs:
         names = {topic_id(name): name for name in self.world.topics}
         topics: dict[bytes, fetch.FetchableTopicResponse] = {}
         for (id_, number), asked in wanted.items():
-            data = self._partition(TopicPartition(names[id_], number), asked)
+            if id_ in names:
+                data = self._partition(TopicPartition(names[id_], number), asked)
+            else:
+                data = fetch.PartitionData(
+                    partition_index=number, error_code=ErrorCode.UNKNOWN_TOPIC_ID, high_watermark=-1
+                )
             if data is not None:
                 topic = topics.setdefault(id_, fetch.FetchableTopicResponse(topic_id=id_, partitions=[]))
                 topic.partitions.append(data)
