@@ -7,13 +7,15 @@
 Every request needs the run's secret: `Authorization: Bearer ...`; where the door has a login, a user who may READ the
 application's group will do. Answers show the last commit. Where other hosts hold partitions of the store, they are
 asked with the same secret and the rows merged, by partition; a partition that nobody holds at the moment is a 503,
-never an answer with a hole in it.
+never an answer with a hole in it. So a host says of which partitions its own answer is (`X-Headwater-Partitions`): one
+of those that it is asked for may have left it since.
 """
 
 import asyncio
 import hmac
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 import lmdb
@@ -36,6 +38,8 @@ from headwater.web.router import Router
 NO_SUCH_KEY: Final = 40401
 NO_SUCH_STORE: Final = 40402
 _PEER_TIMEOUT_S: Final = 30.0
+PARTITIONS_HEADER: Final = "X-Headwater-Partitions"
+NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class QueryDoor:
@@ -127,10 +131,12 @@ class QueryDoor:
             return await self._ask(others[0], request, scope="")
         query = self._parse(request.parameters["operation"], given, here[0])
         found = self._answer(here, query)
-        if not local:
-            is_known = query.operation.gives == "value" and bool(found)
-            if not is_known:
-                found = await self._with_others(name, request, here, others, found)
+        if local:
+            mine = ",".join(str(task.partition) for task, _ in here)
+            return self._finish(query, found, {PARTITIONS_HEADER: mine})
+        is_known = query.operation.gives == "value" and bool(found)
+        if not is_known:
+            found = await self._with_others(name, request, here, others, found)
         return self._finish(query, found)
 
     async def _routed(
@@ -148,7 +154,7 @@ class QueryDoor:
             partition = partition_for_key(key, self._directory.partitions(name))
             owner = next((host for host in others if partition in host.stores[name]), None)
             if owner is not None:
-                answer = await self._ask(owner, request, scope="local")
+                answer = await self._ask_own(owner, request, name)
                 if answer.status == 200:
                     assert isinstance(answer.body, bytes)
                     return [json.loads(answer.body)]
@@ -178,14 +184,10 @@ class QueryDoor:
         held = {task.partition for task, _ in here} | {part for host in others for part in host.stores[name]}
         missing = sorted(set(range(self._directory.partitions(name))) - held)
         if missing:
-            raise HttpError(
-                503,
-                f"Nobody holds partitions {missing} of {name} now: they are on their way to another host",
-                headers={"Retry-After": "1"},
-            )
+            raise _on_their_way(name, missing)
         if not others:
             return found
-        answers = await asyncio.gather(*(self._ask(host, request, scope="local") for host in others))
+        answers = await asyncio.gather(*(self._ask_own(host, request, name) for host in others))
         for each in answers:
             assert isinstance(each.body, bytes)
             if each.status == 200:
@@ -193,6 +195,15 @@ class QueryDoor:
                 rows = document["rows"] if "rows" in document else document.get("counts", [document])
                 found = found + rows
         return sorted(found, key=lambda row: int(row["partition"]))
+
+    async def _ask_own(self, host: Host, request: Request, name: str) -> Response:
+        """Of all partitions of the store that the host is known to hold."""
+        answer = await self._ask(host, request, scope="local")
+        told = answer.headers.get(PARTITIONS_HEADER, "").split(",")
+        missing = sorted(part for part in host.stores[name] if str(part) not in told)
+        if missing:
+            raise _on_their_way(name, missing)
+        return answer
 
     async def _ask(self, host: Host, request: Request, scope: str) -> Response:
         """The answer of another host; what it cannot answer, this one cannot either."""
@@ -210,18 +221,28 @@ class QueryDoor:
         document = json.loads(found.body) if found.body else {}
         if found.status != 200 and document.get("error_code") != NO_SUCH_KEY:
             raise HttpError(found.status, str(document.get("message", "")), code=document.get("error_code"))
-        return Response(found.status, found.body, {"Content-Type": "application/json"})
+        told = found.headers.get(PARTITIONS_HEADER)
+        of_partitions = {} if told is None else {PARTITIONS_HEADER: told}
+        return Response(found.status, found.body, {"Content-Type": "application/json", **of_partitions})
 
-    def _finish(self, query: StoreQuery, found: list[Row]) -> Response:
+    def _finish(self, query: StoreQuery, found: list[Row], headers: Mapping[str, str] = NO_HEADERS) -> Response:
         match query.operation.gives:
             case "count":
-                return _json({"count": sum(row["count"] for row in found), "counts": found})
+                return _json({"count": sum(row["count"] for row in found), "counts": found}, headers)
             case "value":
                 if not found:
-                    raise HttpError(404, "There is nothing under this key", code=NO_SUCH_KEY)
-                return _json(found[0])
-        return _json({"rows": found[: query.limit], "truncated": len(found) > query.limit})
+                    raise HttpError(404, "There is nothing under this key", code=NO_SUCH_KEY, headers=headers)
+                return _json(found[0], headers)
+        return _json({"rows": found[: query.limit], "truncated": len(found) > query.limit}, headers)
 
 
-def _json(document: Any) -> Response:
-    return Response(200, encode(document), {"Content-Type": "application/json"})
+def _on_their_way(name: str, partitions: list[int]) -> HttpError:
+    return HttpError(
+        503,
+        f"Nobody holds partitions {partitions} of {name} now: they are on their way to another host",
+        headers={"Retry-After": "1"},
+    )
+
+
+def _json(document: Any, headers: Mapping[str, str] = NO_HEADERS) -> Response:
+    return Response(200, encode(document), {"Content-Type": "application/json", **headers})

@@ -243,6 +243,28 @@ def test_the_lead_asks_for_a_key_where_its_partition_is() -> None:
                     client.store("others").all()
 
 
+def test_a_partition_that_has_just_left_its_slot_leaves_no_hole_in_an_answer() -> None:
+    """The lead's door knows of it a moment later: it told that there was nothing under the key, and fewer rows."""
+    with fruit(4) as driver:
+        tasks = [task for task in shown(driver) if any(store.name == "counts" for store in task.plan.stores)]
+        left = next(row["partition"] for row in _rows_of(tasks) if row["key"] == "apple")
+        there = [task for task in tasks if task.partition != left]
+        plans, counts = [tasks[0].plan], {tasks[0].plan.number: 4}
+        with QueryServer("fruit", lambda: there, token=TOKEN, directory=SlotDirectory(plans, counts)).start() as slot:
+            known = {"queries": slot.url, "tasks": [f"{tasks[0].plan.number}_{p}" for p in range(4)]}
+            directory = LeadDirectory(plans, counts, tasks[0].settings, lambda: [known])
+            lead = QueryServer("fruit", lambda: (), token=TOKEN, directory=directory, known=directory.known)
+            with lead.start(), connect(lead.url, TOKEN) as client:
+                store = client.store("counts")
+                for ask in (lambda: store.get("apple"), store.all, store.count):
+                    with pytest.raises(UserError, match=rf"partitions \[{left}\]"):
+                        ask()
+                there[:] = tasks
+                assert store.get("apple")["value"] == 2
+                assert store.get("cherry") is None
+                assert store.count() == 3
+
+
 def test_a_key_is_looked_up_in_its_partition_and_in_others_only_if_it_is_not_there() -> None:
     with fruit(4) as driver:
         tasks = [task for task in shown(driver) if any(store.name == "counts" for store in task.plan.stores)]
