@@ -2,7 +2,7 @@
 
 import pytest
 
-from headwater.streams import App, Context, ErrorPolicy, Failure, Processor, Record, StreamsError
+from headwater.streams import App, Context, ErrorPolicy, Failure, Processor, Record, StreamsError, key_value_store
 
 
 def boom(value: str) -> str:
@@ -146,3 +146,27 @@ def test_the_position_is_behind_records_that_were_left_out() -> None:
     assert task.process() == 2
     assert task.collect().positions == {("in", 0): 5}
     assert task.collect().positions == {}
+
+
+def test_what_a_node_stores_behind_a_failure_of_the_next_one_has_the_time_of_its_own_record() -> None:
+    """The next one had got a record of another time, which stayed: the changelog told it, and rows expired by it."""
+
+    class First(Processor):
+        def process(self, record: Record) -> None:
+            self.forward(Record(record.key, record.value, 5, record.headers))
+            self.context.store("one").put(record.key, record.value)
+
+    class Second(Processor):
+        def process(self, record: Record) -> None:
+            self.context.store("two").put(record.key, record.value)
+            boom(record.value)
+
+    app = App("app", key="text", value="text", on_error="skip")
+    for name in ("one", "two"):
+        app.add_store(key_value_store(name))
+    app.stream("in").process(First, stores=["one"]).process(Second, stores=["two"]).to("out")
+    driver = app.test()
+    for value in ("good", "bad"):
+        driver.pipe("in", "k", value, 100)
+    assert [each.timestamp for each in driver.changelog["app-one-changelog"]] == [100, 100]
+    assert [each.timestamp for each in driver.changelog["app-two-changelog"]] == [5, 5]

@@ -163,8 +163,10 @@ class Task:
         def timed(record: Record) -> None:
             outside = self.record_timestamp
             self.record_timestamp = record.timestamp
-            process(record)
-            self.record_timestamp = outside
+            try:
+                process(record)
+            finally:  # a failure may be survived, and the node before goes on
+                self.record_timestamp = outside
 
         return timed
 

@@ -75,7 +75,8 @@ class Slot:
         self._opened = 0
         self._stopping = stopping
         common = settings.for_consumers
-        self._reader = RangeReader(common)
+        # Of changelogs: whatever the user wants to read of inputs, what was aborted there is no state.
+        self._reader = RangeReader({**common, "isolation.level": "read_committed"})
         self._clients = Clients(lead.admin, self._reader, stopping)
         self._start_offsets = StartOffsets(self._clients, lead.application_id, program.sub_topologies)
         isolation = "read_committed" if settings.exactly_once else "read_uncommitted"

@@ -449,3 +449,26 @@ def test_what_is_due_by_the_clock_waits_for_no_records_of_any_task(monkeypatch: 
     assert at_once[:4] == [1, 1, 1, 0]
     assert len(_Ticks.late_ms) == 3 * (945 // 20)
     assert max(_Ticks.late_ms) <= 16
+
+
+def test_changelogs_are_read_committed_whatever_isolation_the_user_names(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A replay took what transactions had aborted for the state of the task."""
+
+    class Made(Exception):
+        pass
+
+    def reader(settings: Any) -> None:
+        raise Made(settings["isolation.level"])
+
+    monkeypatch.setattr(slot_module, "RangeReader", reader)
+    settings = RunSettings("localhost:1", tmp_path, client={"isolation.level": "read_uncommitted"})
+    admin = SimpleNamespace(describe_cluster=lambda: SimpleNamespace(cluster_id="c"))
+    lead: Any = SimpleNamespace(admin=admin, application_id="app")
+    program: Any = SimpleNamespace(
+        state_directory=lambda _: tmp_path, settings=settings, topics=SimpleNamespace(tasks={})
+    )
+    run: Any = SimpleNamespace(producers={"id": None})
+    with pytest.raises(Made, match="read_committed"):
+        Slot(lead, run, "id", program, None, (), threading.Event())  # type: ignore[arg-type]
