@@ -21,7 +21,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from headwater.base.errors import KafkaError
+from headwater.base.errors import ErrorCode, KafkaError
 from headwater.client import AsyncAdmin
 from headwater.sql.plan.session import PersistentQuery
 from headwater.sql.server.config import SqlServerConfig
@@ -30,6 +30,7 @@ from headwater.sql.server.spark_host import host_for
 
 logger = logging.getLogger("headwater.sql")
 _STARTS_MAX = 64  # at a time
+_NOT_THERE = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 _HEALTHY_S = 60.0  # a run that lived so long was well: its successor waits as if it were the first
 
 
@@ -56,6 +57,7 @@ class QueryRunner:
         self._host = host or host_for(config)
         self._running: dict[str, RunningQuery] = {}
         self._known: dict[str, PersistentQuery] = {}
+        self._not_cleaned: set[str] = set()  # applications of terminated queries that have left something
         self._lock = asyncio.Lock()
         # for starts only: they wait, for the group of the query and until state is restored
         self._threads = ThreadPoolExecutor(_STARTS_MAX, "sql-queries")
@@ -134,6 +136,12 @@ class QueryRunner:
 
     async def _run_once(self, running: RunningQuery) -> None:
         """Until the query is told to stop, or dies. No thread waits for it meanwhile: there may be many queries."""
+        if running.query.app.name in self._not_cleaned:  # its QUERY_ID was another's: it must not go on where that was
+            await self._forget(running.query)
+            if running.query.app.name in self._not_cleaned:
+                raise RuntimeError(
+                    "a terminated query of the same id has left topics or offsets that cannot be deleted"
+                )
         loop = asyncio.get_running_loop()
         running.stopping = stopping = threading.Event()  # of this run: it sets it itself when it ends
         running.starting = self._threads.submit(self._host.start, running.query, stopping)
@@ -166,12 +174,16 @@ class QueryRunner:
         try:
             async with AsyncAdmin(self._config.client) as admin:
                 topics = [each.name for each in await admin.list_topics() if each.name.startswith(f"{name}-")]
-                if topics:
-                    await admin.delete_topics(topics)
+                answers = dict(await admin.delete_topics(topics)) if topics else {}
                 with contextlib.suppress(KafkaError):  # there is no such group
                     await admin.remove_members(name)
-                await admin.delete_groups([name])
+                answers |= await admin.delete_groups([name])
+            for problem in answers.values():
+                if problem is not None and problem.code not in _NOT_THERE:
+                    raise problem
+            self._not_cleaned.discard(name)
         except Exception as error:  # noqa: BLE001  what stays behind is a nuisance; the log of statements must go on
+            self._not_cleaned.add(name)
             logger.warning("event=query_not_cleaned query=%s error=%r", query.id, str(error))
         folder = Path(self._config.text("ksql.streams.state.dir")) / name
         await asyncio.get_running_loop().run_in_executor(self._stops, lambda: shutil.rmtree(folder, ignore_errors=True))

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from headwater.base.errors import ErrorCode, KafkaError
+from headwater.sql.server import runner as runner_module
 from headwater.sql.server.config import SqlServerConfig
 from headwater.sql.server.query_host import InProcessHost, StoreProgress
 from headwater.sql.server.runner import _STARTS_MAX, QueryRunner
@@ -201,6 +203,61 @@ def test_a_query_is_started_again_as_often_as_the_config_says(tmp_path: Path) ->
                 await asyncio.sleep(0)
             assert query.app.starts == last
             await runner.follow({query.id: query}, {query.id})
+        await runner.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
+class Leftovers:
+    """An admin client; the group of a query cannot be deleted as long as it is `held`."""
+
+    held = True
+
+    def __init__(self, _client: Any) -> None:
+        pass
+
+    async def __aenter__(self) -> "Leftovers":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    async def list_topics(self) -> list[Any]:
+        return []
+
+    async def remove_members(self, _group: str) -> None:
+        pass
+
+    async def delete_groups(self, groups: list[str]) -> dict[str, KafkaError | None]:
+        return {each: KafkaError(ErrorCode.NON_EMPTY_GROUP) if self.held else None for each in groups}
+
+
+def test_a_query_does_not_go_on_where_a_terminated_one_of_its_id_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the group's coordinator answered was not looked at: the next query of that QUERY_ID read from the offsets
+    that were left, and passed over all records before them.
+    """
+    monkeypatch.setattr(runner_module, "AsyncAdmin", Leftovers)
+    monkeypatch.setattr(Leftovers, "held", True)
+    settings = [f"ksql.streams.state.dir={tmp_path}", "bootstrap.servers=localhost:1"]
+    config, _ = SqlServerConfig.load(None, [*settings, "ksql.query.retry.backoff.initial.ms=1"])
+
+    async def scenario() -> None:
+        runner = QueryRunner(config)
+        runner.leads = True
+        first: Any = Query(0, restores=False)
+        await runner.follow({first.id: first}, set())
+        await _begun(first)
+        await runner.follow({}, set())
+        second: Any = Query(0, restores=False)
+        await runner.follow({second.id: second}, set())
+        while runner.state_of("q0", paused=False)[0] != "ERROR":
+            await asyncio.sleep(0)
+        assert "a terminated query of the same id" in runner.state_of("q0", paused=False)[1]
+        assert not second.app.begun.is_set()
+        Leftovers.held = False
+        await _begun(second)
         await runner.close()
 
     asyncio.run(asyncio.wait_for(scenario(), 60))
