@@ -247,7 +247,8 @@ class Views:
         self._rows_max = rows_max
         self._idle_s = idle_s
         self._views: dict[str, tuple[TableView, float]] = {}
-        self._lock = asyncio.Lock()
+        # While one is opened. Of each table: a topic without a leader keeps no other from being asked.
+        self._opening: dict[str, asyncio.Lock] = {}
         self._ahead: set[str] = set()  # tables whose views stay open
         self._given_up: dict[str, SourceInfo] = {}  # that are too large to be read before somebody asks
         self._offsets: AsyncConsumer | None = None  # tells how many records topics have
@@ -266,8 +267,7 @@ class Views:
         for source, records in (await self._records(waiting)).items():
             if records > _SOON_READ and source.name not in self._views:  # somebody may have asked meanwhile
                 self._ahead.add(source.name)
-                async with self._lock:
-                    await self._view(source, _NEVER)
+                await self._view(source, _NEVER)
 
     async def _bound(self, tables: Sequence[SourceInfo], rows_max: int) -> None:
         known = {each.name for each in tables if each.name in self._views and not self._is_given_up(each)}
@@ -287,10 +287,8 @@ class Views:
         view, asked = self._views[name]
         self._given_up[name] = view.source
         if view.has_ended or asyncio.get_running_loop().time() - asked > self._idle_s:
-            async with self._lock:
-                if self._views.get(name) == (view, asked):
-                    del self._views[name]
-                    await view.close()
+            del self._views[name]
+            await view.close()
 
     async def _records(self, tables: Sequence[SourceInfo]) -> dict[SourceInfo, int]:
         """How many records the topic of each table has; it has no more rows."""
@@ -308,20 +306,23 @@ class Views:
         return {source: sum(ends[each] - begins[each] for each in found) for source, found in places.items()}
 
     async def rows(self, source: SourceInfo, lookup: Lookup = ALL, lag_max: int = 0) -> list[list[Any]]:
-        async with self._lock:
-            view = await self._view(source)
-        return await view.rows(lookup, lag_max)
+        return await (await self._view(source)).rows(lookup, lag_max)
 
     async def _view(self, source: SourceInfo, asked_at: float | None = None) -> TableView:
+        async with self._opening.setdefault(source.name, asyncio.Lock()):
+            return await self._opened(source, asked_at)
+
+    async def _opened(self, source: SourceInfo, asked_at: float | None) -> TableView:
         now = asyncio.get_running_loop().time()
-        for name, (view, asked) in list(self._views.items()):
-            if name != source.name and name not in self._ahead and now - asked > self._idle_s:
-                del self._views[name]
-                await view.close()
         known = self._views.get(source.name)
+        idle = [name for name, (_, asked) in self._views.items() if now - asked > self._idle_s]
+        over = [name for name in idle if name != source.name and name not in self._ahead]
         if known is not None and (known[0].has_ended or known[0].source is not source):
-            await known[0].close()
+            over.append(source.name)
             known = None
+        for view, _ in [self._views.pop(name) for name in over]:
+            await view.close()
+        known = known and self._views.get(source.name)  # what is closed meanwhile is opened anew
         if known is None:
             view = TableView(source, self._client, self._rows_max)
             try:
@@ -336,11 +337,10 @@ class Views:
     async def keep(self, sources: Mapping[str, SourceInfo]) -> None:
         """Closes the views of tables that are no more, or are others of the same name."""
         self._given_up = {name: each for name, each in self._given_up.items() if sources.get(name) is each}
-        async with self._lock:
-            for name, (view, _) in list(self._views.items()):
-                if sources.get(name) is not view.source:
-                    del self._views[name]
-                    await view.close()
+        self._opening = {name: each for name, each in self._opening.items() if name in sources or each.locked()}
+        gone = [name for name, (view, _) in self._views.items() if sources.get(name) is not view.source]
+        for view, _ in [self._views.pop(name) for name in gone]:
+            await view.close()
 
     async def close(self) -> None:
         for view, _ in self._views.values():

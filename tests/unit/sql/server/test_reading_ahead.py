@@ -219,3 +219,34 @@ def test_a_record_that_is_no_row_is_left_out_and_the_others_of_its_run_are_there
         await opened.close()
 
     asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
+def test_a_table_whose_topic_has_no_leader_keeps_no_other_from_being_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its query waited for brokers under a lock that all tables, and the log of statements, went through."""
+    topics = Topics(away=_rows(1), there=_rows(1))
+    away, there = _tables("away", "there")
+    begins = FakeConsumer.beginning_offsets
+
+    async def slowly(self: FakeConsumer, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        if places[0].topic == "away":
+            waiting.set()
+            await answered.wait()
+        return await begins(self, places)
+
+    monkeypatch.setattr(FakeConsumer, "beginning_offsets", slowly)
+    waiting, answered = asyncio.Event(), asyncio.Event()
+
+    async def scenario() -> None:
+        opened = _views(monkeypatch, topics)
+        asked = asyncio.create_task(opened.rows(away))
+        second = asyncio.create_task(opened.rows(away))
+        await waiting.wait()
+        assert len(await opened.rows(there)) == 1
+        await opened.keep({each.name: each for each in (away, there)})
+        assert not asked.done()
+        answered.set()
+        assert len(await asked) == len(await second) == 1
+        assert topics.read == ["there", "away"], "each once"
+        await opened.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), 20))
