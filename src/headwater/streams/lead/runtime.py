@@ -78,6 +78,9 @@ class SlotRuntime:
                 published = self._published.pop(application.name, None)
                 if published is not None:
                     published.close()
+                door = self._queries.pop(application.name, None)
+                if door is not None:
+                    door.stop()
 
     def _publish(self, application: ApplicationLead, program: Program) -> None:
         """Also one that has failed is told of, until the runtime ends or the application runs again."""

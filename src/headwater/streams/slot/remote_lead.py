@@ -66,22 +66,27 @@ class RemoteLead:
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         rows = [[p.topic, p.partition, each.offset, each.metadata] for p, each in offsets.items()]
-        self._send(messages.CommitOffsets(self.application_id, rows))
-        answer = self._await()
+        answer = self._ask(messages.CommitOffsets(self.application_id, rows))
         assert isinstance(answer, messages.OffsetsCommitted), answer
         if answer.code:
             raise KafkaError(ErrorCode(answer.code), answer.message)
 
     def _take(self, name: str) -> protocol.SlotProducer:
-        self._send(messages.AskProducer(self.application_id))
-        answer = self._await()
+        answer = self._ask(messages.AskProducer(self.application_id))
         assert isinstance(answer, messages.Producer), answer
         if answer.refused:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, answer.refused)
         self.member_changed(answer.generation, answer.member_id)
         return protocol.SlotProducer(name, answer.producer_id, answer.producer_epoch)
 
-    def _await(self) -> messages.Producer | messages.OffsetsCommitted:
+    def _ask(self, question: messages.Message) -> messages.Producer | messages.OffsetsCommitted:
+        """One question at a time. An answer that is there before it is an earlier run's in this slot: taken for this
+        one, it would leave each later question with the answer to the one before, an epoch that is fenced.
+        """
+        while not self._answers.empty():
+            self._answers.get_nowait()
+        self.tick()
+        self._send(question)
         try:
             answer = self._answers.get(timeout=_ANSWER_S)
         except queue.Empty:

@@ -75,3 +75,14 @@ def test_a_slot_whose_lead_cannot_take_the_id_now_asks_again_later() -> None:
     with pytest.raises(KafkaError, match="brokers are away"):
         recovered(lead)
     assert brokers.asked == []
+
+
+def test_an_answer_that_an_earlier_run_has_asked_for_is_not_taken() -> None:
+    """Each question got the answer to the one before: an epoch that the lead had fenced by the next, for ever."""
+    epochs = iter(range(3, 9))
+    lead, _, _ = given(lambda lead: lead.answer(messages.Producer("app", 7, next(epochs), 2, "member")))
+    lead.answer(messages.Producer("app", 7, 2, 2, "member"))
+    assert [recovered(lead).epoch for _ in range(2)] == [3, 4]
+    lead.lose()
+    with pytest.raises(LeadLost):
+        recovered(lead)
