@@ -161,8 +161,9 @@ class SqlNode:
 
     async def _follow(self) -> None:
         async for offset, data in self._log.statements():
-            outcome = self.engine.apply(offset, data) if data is not None else self.engine.pass_over(offset)
-            if outcome is not None and outcome.error is not None:
+            if data is None:
+                self.engine.pass_over(offset)
+            elif (outcome := self.engine.apply(offset, data)).error is not None:
                 logger.warning("event=statement_refused offset=%d error=%r", offset, str(outcome.error))
             self._tell_withheld()
             await self._run_what_is_wanted()

@@ -34,7 +34,10 @@ async def _engine(polls: Polls, end: int) -> Engine:
     log._consumer = cast("AsyncConsumer", polls)
     async with asyncio.timeout(10), contextlib.aclosing(cast("Any", log.statements())) as statements:
         async for offset, data in statements:
-            _ = engine.pass_over(offset) if data is None else engine.apply(offset, data)
+            if data is None:
+                engine.pass_over(offset)
+            else:
+                engine.apply(offset, data)
             if engine.applied >= end:
                 break
     return engine
