@@ -472,3 +472,35 @@ def test_changelogs_are_read_committed_whatever_isolation_the_user_names(
     run: Any = SimpleNamespace(producers={"id": None})
     with pytest.raises(Made, match="read_committed"):
         Slot(lead, run, "id", program, None, (), threading.Event())  # type: ignore[arg-type]
+
+
+def test_what_fell_due_during_a_commit_is_called_right_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It used to wait for the purge of repartition topics, and for records of the next poll, too."""
+    _Ticks.clock_ms, _Ticks.late_ms = 1000, []
+    monkeypatch.setattr(slot_module, "_now_ms", lambda: _Ticks.clock_ms)
+    monkeypatch.setattr(slot_module.time, "monotonic", lambda: _Ticks.clock_ms / 1000)
+    app = App("app", key="text", value="text")
+    app.stream("in").process(_Ticks).to("out")
+    (plan,) = app.topology().sub_topologies()
+    task = Task(plan, 0, app.settings(), now_ms=_Ticks.clock_ms)
+    steps: list[str] = []
+
+    def takes(ms: int, what: str) -> Any:
+        def call(*_: object, **__: object) -> Any:
+            steps.append(f"{what} {len(_Ticks.late_ms)}")
+            _Ticks.clock_ms += ms
+            return SimpleNamespace(num_rows=0)
+
+        return call
+
+    slot = _bare_slot(
+        _consumer=SimpleNamespace(poll_arrow=takes(5, "poll")), _lead=SimpleNamespace(admin=None, tick=lambda: None),
+        _counts=SimpleNamespace(refresh=lambda _: None), _purge=SimpleNamespace(run=takes(50, "purge")),
+        _globals=GlobalTables([], app.settings(), {}), _stopping=threading.Event(), _commit_at=1.0, _owner_of={},
+        _settings=RunSettings("localhost:1", Path("state")), _writer=_writer(threading.Event()), fetched=0, dropped={},
+        _topics=SimpleNamespace(sources={}), report=SimpleNamespace(note_inputs=lambda *_: None), commit=takes(30, "commit"),
+        tasks=[SimpleNamespace(task=task, runs=Runs(), collect=task.collect, written_at=0.0, write_what_waits=lambda: False)],
+    )  # fmt: skip
+    slot.turn()
+    assert steps == ["poll 0", "commit 0", "purge 1"]
+    assert _Ticks.late_ms == [15]
