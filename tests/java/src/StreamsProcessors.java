@@ -70,8 +70,16 @@ final class StreamsProcessors {
                 if (record.key() == null) {
                     return;
                 }
+                Object value = record.value();
+                if (step.has("other")) {
+                    KeyValueStore<Object, Object> other = context().getStateStore(step.get("other").asText());
+                    value = StreamsFunctions.cut(StreamsFunctions.text(value) + "/" + StreamsFunctions.text(other.get(record.key())));
+                }
+                if (step.has("stamped")) {
+                    value = StreamsFunctions.cut(StreamsFunctions.text(value) + "@" + record.timestamp());
+                }
                 KeyValueStore<Object, Object> store = context().getStateStore(name);
-                store.put(record.key(), StreamsFunctions.aggregate(fn, record.key(), record.value(), store.get(record.key())));
+                store.put(record.key(), StreamsFunctions.aggregate(fn, record.key(), value, store.get(record.key())));
             }
         };
         return builder.addGlobalStore(store("key_value", name, step), step.get("topic").asText(), consumed, supplier);

@@ -135,3 +135,84 @@ def test_what_has_no_meaning_is_refused() -> None:
     app.stream("in").process(Lookup, stores=["highest"])
     with pytest.raises(UserError, match="highest is a global store"):
         app.topology()
+
+
+class Total(Processor):
+    """Of the highest prices: what another processor has made. Asked for at the start, as processors do."""
+
+    def init(self, context: Context) -> None:
+        self._highest, self._totals = context.store("highest"), context.store("totals")
+
+    def process(self, record: Record) -> None:
+        self._totals.put(record.key, sum(self._highest.get(product) or 0 for product in record.value))
+
+
+def test_processors_of_global_stores_read_each_other() -> None:
+    app = App("shop", value="json")
+    app.add_global_store(key_value_store("totals"), "baskets", Total)  # it comes before what it reads
+    app.add_global_store(key_value_store("highest"), "prices", Highest)
+    app.global_table("names", store="names")
+    driver = app.test(partitions=2)
+    driver.pipe("baskets", "ann", ["tea", "milk"], 1)
+    assert driver.store("totals").get("ann") == 0
+    driver.pipe("prices", "tea/EUR", 5, 2)
+    driver.pipe("prices", "milk/EUR", 2, 3)
+    driver.pipe("baskets", "ann", ["tea", "milk"], 4)
+    assert driver.store("totals").get("ann") == 7
+
+
+def test_processors_of_global_stores_may_change_them_as_in_kafka_streams() -> None:
+    class Clears(Processor):
+        def process(self, record: Record) -> None:
+            self.context.store("highest").delete(record.value)
+            self.context.store("cleared").put(record.value, record.timestamp)
+
+    app = App("shop", value="json")
+    app.add_global_store(key_value_store("highest"), "prices", Highest)
+    app.add_global_store(key_value_store("cleared"), "clearings", Clears)
+    driver = app.test()
+    driver.pipe("prices", "tea/EUR", 5, 2)
+    driver.pipe("clearings", "x", "tea", 3)
+    assert driver.store("highest").get("tea") is None
+    assert driver.store("cleared").get("tea") == 3
+
+
+def test_other_stores_are_refused_to_the_processor_of_a_global_one() -> None:
+    class Asks(Processor):
+        def process(self, record: Record) -> None:
+            self.context.store("mine")
+
+    app = App("shop", value="json")
+    app.add_global_store(key_value_store("highest"), "prices", Asks)
+    app.add_store(key_value_store("mine"))
+    app.stream("in").process(Lookup, stores=["mine"])
+    with pytest.raises(
+        UserError, match=r"has no store mine\. the processor of a global store has global ones only: highest"
+    ):
+        app.test().pipe("prices", "k", 1, 1)
+
+
+def test_the_processor_of_a_global_store_has_no_stream_time_and_the_task_id_of_kafka_streams() -> None:
+    seen: list[str] = []
+
+    class Asks(Processor):
+        def process(self, record: Record) -> None:
+            seen.append(self.context.task_id)
+            assert self.context.stream_time_ms
+
+    app = App("shop", value="json")
+    app.stream("in").to("out")
+    app.add_global_store(key_value_store("highest"), "prices", Asks)
+    with pytest.raises(UserError, match="the processor of a global store has none"):
+        app.test().pipe("prices", "k", 1, 1)
+    assert seen == ["-1_-1"]
+
+
+def test_the_test_driver_counts_what_global_tables_leave_out() -> None:
+    app = App("shop", key="text", value="json", on_error="dead_letter")
+    app.global_table("names", store="names")
+    driver = app.test()
+    driver.pipe("names", b"k", b"{no json", 1)
+    driver.pipe("names", None, 1, 1)
+    assert driver.dropped == {"deserialization error": 1, "null key": 1}
+    assert [letter.value for letter in driver.read_raw("shop-dead-letters")] == [b"{no json"]

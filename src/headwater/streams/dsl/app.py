@@ -15,7 +15,7 @@ from headwater.streams.dsl.store_types import default_store_type
 from headwater.streams.dsl.stores import global_store
 from headwater.streams.dsl.stream import Stream
 from headwater.streams.dsl.table import Table
-from headwater.streams.dsl.timestamps import extractor
+from headwater.streams.dsl.timestamps import extractor, extractor_of_global
 from headwater.streams.engine.failures import ErrorPolicy, Verdict
 from headwater.streams.engine.table_source import TableSource
 from headwater.streams.engine.task_settings import TaskSettings
@@ -151,14 +151,16 @@ class App:
         timestamp: Callable[..., Any] | None = None,
         name: str | None = None,
     ) -> GlobalTable:
-        """The latest value per key of a topic, all of it in every task."""
+        """The latest value per key of a topic, all of it in every task. `timestamp` is taken and not asked, as in Kafka
+        Streams: rows have the timestamps of their records.
+        """
         kept = keep(self.graph, store, f"{topic}-", resolve_optional(key), resolve_optional(value))
         if kept.versioned:
             raise UserError("A global table cannot be versioned", f"{topic} was given history_ms")
         source_name = self.graph.name_or_new(name, "KSTREAM-SOURCE-", "-source")
         node_name = self.graph.name_or_new(name, "KTABLE-SOURCE-")
         supplier = TableSource(kept.store_name, kept.store_name)
-        source = SourceNode(source_name, (topic,), None, kept.key, kept.value, extractor(timestamp))
+        source = SourceNode(source_name, (topic,), None, kept.key, kept.value, extractor_of_global(timestamp, topic))
         node = GlobalStoreNode(node_name, source, kept.key_value(logged=False, caching=False), supplier)
         self.graph.add(self.graph.root, node)
         return GlobalTable(self, node, kept.key, kept.value, kept.store_name, kept.queryable_name)
@@ -175,12 +177,13 @@ class App:
         name: str | None = None,
     ) -> None:
         """A store that a processor of your own makes of all records of a topic, all of it in every task: others read it
-        by its name. It has no changelog: each start gives the records of the topic to the processor again.
+        by its name, and processors of global stores may change it. It has no changelog: each start gives the records of
+        the topic to the processor again. `timestamp` is not asked, as for global tables.
         """
         source_name = self.graph.name_or_new(name, "KSTREAM-SOURCE-", "-source")
         node_name = self.graph.name_or_new(name, "KTABLE-SOURCE-")
         serdes = resolve_optional(key), resolve_optional(value)
-        source = SourceNode(source_name, (topic,), None, *serdes, extractor(timestamp))
+        source = SourceNode(source_name, (topic,), None, *serdes, extractor_of_global(timestamp, topic))
         node = GlobalStoreNode(node_name, source, global_store(store), check_supplier(processor))
         self.graph.add(self.graph.root, node)
 

@@ -41,6 +41,17 @@ def extractor(given: Callable[..., Any] | None) -> TimestampExtractor | None:
     raise UserError(f"A timestamp extractor has {count} parameters", "one (the value), two or three are known")
 
 
+def extractor_of_global(given: Callable[..., Any] | None, topic: str) -> TimestampExtractor | None:
+    """The same for a global table or store, of which none is asked: said once, since nobody expects it."""
+    if given is not None:
+        import logging
+
+        logging.getLogger("headwater.streams").warning(
+            "the timestamp extractor of a global table or store is not asked, as in Kafka Streams topic=%s", topic
+        )
+    return extractor(given)
+
+
 def _milliseconds(found: Any) -> int:
     if isinstance(found, datetime):
         if found.tzinfo is None:

@@ -43,6 +43,8 @@ class NodeContext:
 
     @property
     def stream_time_ms(self) -> int:
+        if self._task.plan.is_global:
+            raise UserError(f"{self.node_name} asks for stream time", "the processor of a global store has none")
         return self._task.stream_time_ms
 
     @property
@@ -84,6 +86,11 @@ class NodeContext:
         store = self._stores.get(name)
         if store is None and name in self._task.global_stores:
             store = ReadOnlyStore(name, self._task.global_stores[name])
+        if store is None and self._task.plan.is_global:
+            raise UserError(
+                f"{self.node_name} has no store {name}",
+                f"the processor of a global store has global ones only: {', '.join(self._stores)}",
+            )
         if store is None:
             raise UserError(
                 f"{self.node_name} has no store {name}",

@@ -1,4 +1,4 @@
-"""A global store as all processors see it but the one that makes it: to be read.
+"""A global store as all processors see it but those of global stores: to be read.
 
 Every task has the same one, in memory; what one of them put would be there for some and gone at the next start.
 """

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 
 from headwater.streams.engine.failures import FailureHandler
 from headwater.streams.engine.partition_group import Decode
+from headwater.streams.engine.table_source import TableSource
 from headwater.streams.model.record import InputRecord, Record
-from headwater.streams.model.time import wallclock_timestamp
-from headwater.streams.topology.topology import SourceNode
+from headwater.streams.model.time import fail_on_invalid_timestamp, wallclock_timestamp
+from headwater.streams.topology.topology import Node, ProcessorNode, SourceNode
 
 if TYPE_CHECKING:
     from headwater.streams.engine.task_settings import TaskSettings
@@ -36,6 +37,38 @@ def source_decoder(
             failures.drop("negative timestamp")
             return None
         record.timestamp = timestamp
+        return record
+
+    return decode
+
+
+def is_table_of(node: Node, source: str) -> bool:
+    """Whether a node keeps the records of a source as rows."""
+    return isinstance(node, ProcessorNode) and source in node.parents and isinstance(node.supplier, TableSource)
+
+
+def global_decoder(
+    node: SourceNode, settings: "TaskSettings", failures: FailureHandler, restoring: Callable[[], bool], is_table: bool
+) -> Decode:
+    """Of a global table or store. As in Kafka Streams no extractor is asked, that of the application neither: a record
+    has its own timestamp. A negative one fails, whatever the policy is; but of what is in the topic at the start, a
+    table takes it as it is, and for the processor of a store the policy of deserialization decides.
+    """
+    read_key = (node.key or settings.key).deserialize
+    read_value = (node.value or settings.value).deserialize
+
+    def decode(raw: InputRecord, partition_time: int) -> Record | None:
+        try:
+            key = None if raw.key is None else read_key(raw.key)
+            value = None if raw.value is None else read_value(raw.value)
+            record = Record(key, value, raw.timestamp, raw.headers)
+            if restoring() and not is_table:
+                fail_on_invalid_timestamp(record, raw, partition_time)
+        except Exception as error:  # noqa: BLE001 - a serde may raise anything; the policy decides
+            failures.handle(failures.of("deserialization", error, raw, raw.timestamp, node.name))
+            return None
+        if not restoring():
+            fail_on_invalid_timestamp(record, raw, partition_time)
         return record
 
     return decode

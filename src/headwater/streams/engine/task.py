@@ -30,7 +30,7 @@ from headwater.streams.engine.punctuation import PunctuationQueue, Schedule
 from headwater.streams.engine.record_caches import flush_all, in_order_of_nodes
 from headwater.streams.engine.runs import RUN, Runs
 from headwater.streams.engine.sink import Sink
-from headwater.streams.engine.source_decoding import source_decoder
+from headwater.streams.engine.source_decoding import global_decoder, is_table_of, source_decoder
 from headwater.streams.engine.suppress_buffer import SuppressBuffer
 from headwater.streams.engine.task_output import TaskOutput
 from headwater.streams.engine.task_settings import TaskSettings
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 class Task:
     """See the module. Its stores lie on `state`; they are restored through `byte_stores` before the first record.
 
-    `global_stores` are read by name.
+    `global_stores` are read by name; the task of global tables and stores has all of them as its own.
     """
 
     def __init__(
@@ -71,12 +71,13 @@ class Task:
         self.plan = plan
         self.partition = partition
         self.settings = settings
-        self.task_id = f"{plan.number}_{partition}"
+        self.task_id = "-1_-1" if plan.is_global else f"{plan.number}_{partition}"
         self.stream_time_ms = -1
         self.wall_clock_ms = now_ms
         self._held_back: Origin | None = None  # of what goes on now, if it was held back
         self._keeps_records = not settings.errors.only_fails  # with what is held back
         self.commit_requested = False
+        self.restoring = False  # of global ones: their topics are read for the first time
         self.global_stores = global_stores or {}
         self.group = PartitionGroup()
         self._current: InputRecord | None = None
@@ -117,7 +118,8 @@ class Task:
         for node in self.plan.nodes:
             if isinstance(node, ProcessorNode):
                 self.nodes[node.name] = node.supplier()
-                stores = {name: self.stores[name] for name in node.stores if name in self.stores}
+                connected = self.stores if self.plan.is_global else node.stores
+                stores = {name: self.stores[name] for name in connected if name in self.stores}
                 contexts[node.name] = NodeContext(self, node.name, stores)
             elif isinstance(node, SinkNode):
                 self.nodes[node.name] = self._sink(node)
@@ -201,7 +203,11 @@ class Task:
         return choose
 
     def _source(self, node: SourceNode, forward: Forward) -> None:
-        decode = source_decoder(node, self.settings, self._failures, lambda: self.wall_clock_ms)
+        if node.is_global:
+            is_table = any(is_table_of(each, node.name) for each in self.plan.nodes)
+            decode = global_decoder(node, self.settings, self._failures, lambda: self.restoring, is_table)
+        else:
+            decode = source_decoder(node, self.settings, self._failures, lambda: self.wall_clock_ms)
         if node.pattern is not None:
             self._patterns.append((node.pattern, forward, decode))
         for name in node.topics:

@@ -65,7 +65,7 @@ class Context(Protocol):
         """To all children, or to the one with this name."""
 
     def store(self, name: str) -> Any:
-        """A store that is connected to this node, or a global one."""
+        """A store that is connected to this node, or a global one: to be read, but by processors of global stores."""
 
     def schedule(self, interval_ms: int, kind: TimeKind, callback: Callable[[int], None]) -> Cancellable:
         """Calls `callback(timestamp_ms)` every `interval_ms` of stream time or of wall-clock time."""

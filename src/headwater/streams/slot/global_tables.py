@@ -6,6 +6,7 @@ are not made again by a recovery, which does not read the topics anew; but a sta
 whose thread feeds them.
 """
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,26 +19,29 @@ from headwater.streams.engine.task_settings import TaskSettings
 from headwater.streams.model.record import InputRecord, OutputRecord
 from headwater.streams.slot.open_task import Clients
 from headwater.streams.stores.memory import MemoryState
-from headwater.streams.topology.topology import SubTopology
+from headwater.streams.topology.topology import SubTopology, global_topology
 
 
 class GlobalTables:
     def __init__(self, plans: list[SubTopology], settings: TaskSettings, topics: Mapping[str, int]) -> None:
-        self._states = [MemoryState() for _ in plans]
-        self._tasks = [Task(plan, 0, settings, state) for plan, state in zip(plans, self._states, strict=True)]
-        self._by_topic = {topic: task for task in self._tasks for topic, _ in task.group.queues}
+        plan = global_topology(plans)
+        self._task = None if plan is None else Task(plan, 0, settings, MemoryState())
+        self._topics = set() if self._task is None else {topic for topic, _ in self._task.group.queues}
         self.pending: list[OutputRecord] = []  # until a commit has written them
         self._dropped: dict[str, int] = {}
         self._partitions = [TopicPartition(topic, index) for topic, n in topics.items() for index in range(n)]
 
     @property
     def stores(self) -> dict[str, Any]:
-        return {name: store for task in self._tasks for name, store in task.stores.items()}
+        return {} if self._task is None else dict(self._task.stores)
 
     def restore(self, clients: Clients, given_up: Callable[[], bool] | None = None) -> dict[TopicPartition, int]:
-        """Reads everything that is there; the offsets to follow from."""
-        if not self._partitions:
+        """Reads everything that is there, one topic after the other in the order of the stores, so a processor finds
+        what those before it have made; the offsets to follow from.
+        """
+        if self._task is None:
             return {}
+        self._task.restoring = True
         begins = clients.admin.list_offsets(dict.fromkeys(self._partitions, EARLIEST))
         ends = clients.admin.list_offsets(dict.fromkeys(self._partitions, LATEST))
         follow = {}
@@ -51,13 +55,16 @@ class GlobalTables:
             for record in clients.reader.records(partition, begin.offset, end.offset, lost="skip", given_up=given_up):
                 self.update(_input(record))
             follow[partition] = end.offset
+        self._task.restoring = False
         return follow
 
     def __contains__(self, topic: str) -> bool:
-        return topic in self._by_topic
+        return topic in self._topics
 
     def update(self, record: InputRecord) -> None:
-        task = self._by_topic[record.topic]
+        task = self._task
+        assert task is not None
+        task.wall_clock_ms = time.time_ns() // 1_000_000
         task.add(record.topic, [record])
         task.process_next()
         output = task.collect()
@@ -71,8 +78,8 @@ class GlobalTables:
         return taken
 
     def close(self) -> None:
-        for task in self._tasks:
-            task.close()
+        if self._task is not None:
+            self._task.close()
 
 
 def _input(record: ConsumerRecord) -> InputRecord:

@@ -16,7 +16,7 @@ from headwater.streams.engine.task_output import TaskOutput
 from headwater.streams.model.record import NO_HEADERS, Headers, InputRecord, OutputRecord
 from headwater.streams.serdes.port import Serde
 from headwater.streams.stores.memory import MemoryState
-from headwater.streams.topology.topology import SinkNode, SourceNode
+from headwater.streams.topology.topology import SinkNode, SourceNode, global_topology
 
 if TYPE_CHECKING:
     from headwater.streams.dsl.app import App
@@ -74,7 +74,8 @@ class Driver:
             cache_max_bytes=cache_max_bytes,
         ).with_cache()
         plans = topology.sub_topologies()
-        self._globals = [Task(plan, 0, settings, MemoryState(), now_ms=now_ms) for plan in plans if plan.is_global]
+        together = global_topology(plans)
+        self._globals = [] if together is None else [Task(together, 0, settings, MemoryState(), now_ms=now_ms)]
         shared = {name: store for task in self._globals for name, store in task.stores.items()}
         for plan in plans:
             for partition in () if plan.is_global else range(partitions):
@@ -195,7 +196,7 @@ class Driver:
         return set(self._outputs)
 
     def close(self) -> None:
-        for task in self.tasks:
+        for task in [*self.tasks, *self._globals]:
             task.close()
 
     def __enter__(self) -> "Driver":
@@ -284,9 +285,10 @@ class Driver:
         offset = self._next_offset.get((record.topic, 0), 0)
         self._next_offset[record.topic, 0] = offset + 1
         raw = InputRecord(record.topic, 0, offset, record.timestamp, record.key, record.value, record.headers)
+        task.wall_clock_ms = self.now_ms
         task.add(record.topic, [raw])
-        while task.process_next():
-            task.collect()
+        task.process_next()
+        self._take(task.collect())
 
     def _partition(self, key: bytes | None) -> int:
         if key is None or self.partitions == 1:

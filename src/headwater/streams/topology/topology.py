@@ -80,6 +80,18 @@ class SubTopology:
         return [topic for node in self.nodes if isinstance(node, SourceNode) for topic in node.topics]
 
 
+def global_topology(plans: Iterable[SubTopology]) -> SubTopology | None:
+    """All global tables and stores in one, in their order: one task makes them all, as in Kafka Streams, so the
+    processor of one may use the others. None if there are none.
+    """
+    plans = [plan for plan in plans if plan.is_global]
+    if not plans:
+        return None
+    nodes = [node for plan in plans for node in plan.nodes]
+    stores = [store for plan in plans for store in plan.stores]
+    return SubTopology(plans[0].number, nodes, stores, {}, plans[0].internal_names, is_global=True)
+
+
 class Topology:
     """Built once from a graph, or by hand; then read by `describe`, by tasks and by those who make topics."""
 

@@ -50,10 +50,11 @@ class _Builder:
 
     def _global_store(self, step: Step) -> None:
         kept = processors.store(step | {"kind": "key_value"})
-        self.app.add_global_store(kept, step["topic"], lambda: processors.Kept(step), key="text", **_name(step))
+        more = _name(step) | _times(step)
+        self.app.add_global_store(kept, step["topic"], lambda: processors.Kept(step), key="text", **more)
 
     def _global_table(self, step: Step) -> Any:
-        return self.app.global_table(step["topic"], key="text", name=step.get("name"), **_store(step))
+        return self.app.global_table(step["topic"], key="text", name=step.get("name"), **_times(step), **_store(step))
 
     def _state_store(self, step: Step) -> None:
         self.app.add_store(processors.store(step))

@@ -151,16 +151,26 @@ def print_(writer: Writer) -> None:
     writer.add("print", writer.stream(), fn=writer.pick(functions.VALUES), label=label, name=writer.name())
 
 
+def _unasked(writer: Writer) -> Step:
+    """An extractor, which Kafka Streams takes and does not ask."""
+    return {"timestamp": writer.pick(functions.TIMES)} if writer.dice.random() < 0.5 else {}
+
+
 def global_store(writer: Writer) -> None:
-    """And a processor that reads it."""
-    store = writer.new("store-")
-    kept = {
-        "op": "global_store",
-        "topic": writer.topic(),
-        "store_name": store,
-        "fn": writer.pick(functions.AGGREGATORS),
-    }
-    writer.steps.append(kept | {"name": writer.name()})
+    """And a processor that reads it; maybe with another one, before or behind it, that its own processor reads."""
+    stores = [writer.new("store-") for _ in range(writer.dice.randint(1, 2))]
+    kept = [
+        {"op": "global_store", "topic": writer.topic(), "store_name": name, "fn": writer.pick(functions.AGGREGATORS)}
+        | _unasked(writer)
+        for name in stores
+    ]
+    store = writer.dice.choice(stores)
+    for step in kept:
+        if step["store_name"] == store and len(stores) > 1:
+            step["other"] = next(name for name in stores if name != store)
+        if writer.dice.random() < 0.5:
+            step["stamped"] = True
+        writer.steps.append(step | {"name": writer.name()})
     writer.streams.append(writer.add("process", writer.stream(), fn="global", global_name=store, name=writer.name()))
 
 
@@ -495,7 +505,7 @@ def foreign_key_join(op: str) -> Callable[[Writer], None]:
 def global_join(op: str) -> Callable[[Writer], None]:
     def write(writer: Writer) -> None:
         store = {"name": writer.new("store-")} if writer.dice.random() < 0.4 else None
-        table = writer.add("global_table", topic=writer.topic(), store=store)
+        table = writer.add("global_table", topic=writer.topic(), store=store, **_unasked(writer))
         keys = writer.pick(functions.KEYS)
         more = _joiner(writer) | {"with_key": True}
         writer.streams.append(writer.add(op, writer.stream(), table, key_fn=keys, name=writer.name(), **more))

@@ -54,16 +54,23 @@ class Count(Processor):
 
 
 class Kept(Processor):
-    """Makes a global store of a topic."""
+    """Makes a global store of a topic, and maybe of what another one has."""
 
     def __init__(self, step: Step) -> None:
         self._name, self._add = step["store_name"], functions.AGGREGATORS[step["fn"]]
+        self._other, self._stamped = step.get("other"), "stamped" in step
 
     def process(self, record: Record) -> None:
         if record.key is None:
             return
+        value = record.value
+        if self._other is not None:
+            found = self.context.store(self._other).get(record.key)
+            value = functions.cut(f"{functions.text(value)}/{functions.text(found)}")
+        if self._stamped:
+            value = functions.cut(f"{functions.text(value)}@{record.timestamp}")
         store = self.context.store(self._name)
-        store.put(record.key, self._add(record.key, record.value, store.get(record.key)))
+        store.put(record.key, self._add(record.key, value, store.get(record.key)))
 
 
 class Looked(Processor):
