@@ -52,14 +52,16 @@ def is_worn_out(losses: int, attempts: int) -> bool:
 class SlotCount:
     """Of a cluster whose executors come and go, where the number of slots was left to us: one for each core but one.
 
-    Another number ends the lease of every slot. A cluster that has grown gets more at once. An executor that died is
-    replaced in seconds, as a rule: its slots wait in Spark's queue until then, and all others go on undisturbed; only
-    cores that stay away for `LOST_S` take their slots with them.
+    Another number ends the lease of every slot. A cluster that has grown gets more when two looks in a row have seen
+    the same: executors that start together come one after the other, and each would end all leases. An executor that
+    died is replaced in seconds, as a rule: its slots wait in Spark's queue until then, and all others go on
+    undisturbed; only cores that stay away for `LOST_S` take their slots with them.
     """
 
     def __init__(self, slots: int) -> None:
         self.slots = slots
         self._fewer_since: float | None = None
+        self._more: int | None = None  # what the last look has seen
 
     def look(self, cores: int, now: float) -> bool:
         """Whether there are to be more or fewer slots from now on."""
@@ -68,7 +70,10 @@ class SlotCount:
             self._fewer_since = None
         elif self._fewer_since is None:
             self._fewer_since = now
+        seen, self._more = self._more, wanted if wanted > self.slots else None
         if wanted == self.slots or (self._fewer_since is not None and now - self._fewer_since < LOST_S):
             return False
-        self.slots, self._fewer_since = wanted, None
+        if wanted > self.slots and seen != wanted:
+            return False
+        self.slots, self._fewer_since, self._more = wanted, None, None
         return True

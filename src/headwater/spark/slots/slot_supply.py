@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _log: Final = logging.getLogger("headwater.spark.slots")
 _LOOK_S: Final = 0.25
-_CORES_LOOK_S: Final = 5.0
+_CORES_LOOK_S: Final = 1.0
 _EXECUTORS_S: Final = 30.0
 _FAILURES_MAX: Final = 20  # of the query, in a row
 _HEALTHY_S: Final = 60.0

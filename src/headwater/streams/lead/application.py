@@ -98,7 +98,7 @@ class ApplicationLead:
         self._events.put(_Event("said", link, message))
 
     def expect(self, slots: tuple[int, ...]) -> None:
-        """These slots will end, and come again."""
+        """These slots will end, and come again: as many of them soon as there are now."""
         self._events.put(_Event("expect", slots=slots))
 
     def ask_to_stop(self, error: UserError | None = None) -> None:
@@ -201,7 +201,7 @@ class ApplicationLead:
             if event.error is not None:
                 raise event.error
         elif event.kind == "expect":
-            self._moves.expect(event.slots, _now_ms() + _RETURN_PATIENCE_MS)
+            self._moves.expect(event.slots, _now_ms() + _RETURN_PATIENCE_MS, max(len(self._links), 1))
             self._ending = set(self._links)
         elif event.kind == "joined":
             assert link is not None

@@ -8,7 +8,8 @@ its copy (`standbys`).
 
 Slots are known by their number; a slot that comes again under a number is another *life* of it, and what an earlier one
 still says counts for nothing. While slots are expected (at the start, and between two leases) free tasks wait for them,
-but not longer than until a given time. Owned by the thread of the application's lead.
+but for no more than are surely there, and not longer than until a given time. Owned by the thread of the application's
+lead.
 
 A move that has begun goes on: from when its owner is told to release a task, it belongs to where it goes, until it is
 granted there, or one of the two is gone. Lags change with every report, so without that the owner would be told now to
@@ -101,6 +102,7 @@ class TaskMoves:
         self._grant = 0
         self._expected: dict[int, int] = {}  # slot -> its life until now, which does not count
         self._expected_until_ms = 0
+        self._enough = 0
         self._closed = False
 
     # What is known
@@ -136,10 +138,13 @@ class TaskMoves:
 
     # Events
 
-    def expect(self, slots: Iterable[int], until_ms: int) -> None:
-        """These slots will come, or come again: free tasks wait for them."""
+    def expect(self, slots: Iterable[int], until_ms: int, enough: int | None = None) -> None:
+        """These slots will come, or come again: free tasks wait for them, or for `enough` of them, whichever these are.
+        The others may be waiting for an executor.
+        """
         self._expected = {slot: self._slots[slot].life if slot in self._slots else -1 for slot in slots}
         self._expected_until_ms = until_ms
+        self._enough = len(self._expected) if enough is None else min(enough, len(self._expected))
 
     def ready(self, slot: int, life: int, states: Iterable[str], now_ms: int, place: str = "") -> list[Action]:
         """`place`: the host and the directory in which it keeps state."""
@@ -201,8 +206,8 @@ class TaskMoves:
         return [Fence(slot, gone.life)]
 
     def _waits(self, now_ms: int) -> bool:
-        come = all(slot in self._slots and self._slots[slot].life != life for slot, life in self._expected.items())
-        if come or now_ms >= self._expected_until_ms:
+        come = sum(slot in self._slots and self._slots[slot].life != life for slot, life in self._expected.items())
+        if come >= self._enough or now_ms >= self._expected_until_ms:
             self._expected = {}
         return bool(self._expected)
 

@@ -6,12 +6,23 @@ from headwater.base.errors import UserError
 from headwater.spark.slots.slot_count import LOST_S, SlotCount, attempts_of, is_worn_out, slots_for
 
 
-def test_a_cluster_that_has_grown_has_more_slots_at_once() -> None:
+def test_a_cluster_that_has_grown_has_more_slots_at_the_second_look() -> None:
     count = SlotCount(1)
     assert not count.look(2, 0.0)
-    assert count.look(4, 5.0)
+    assert not count.look(4, 1.0)
+    assert count.look(4, 2.0)
     assert count.slots == 3
-    assert not count.look(4, 10.0)
+    assert not count.look(4, 3.0)
+
+
+def test_executors_that_come_one_after_the_other_end_leases_once() -> None:
+    count = SlotCount(1)
+    assert [count.look(cores, float(cores)) for cores in (4, 6, 6, 6)] == [False, False, True, False]
+    assert count.slots == 5
+    assert not count.look(8, 7.0)
+    assert not count.look(6, 8.0), "it was gone again"
+    assert not count.look(8, 9.0)
+    assert count.look(8, 10.0)
 
 
 def test_slots_of_an_executor_that_is_replaced_stay_as_many_as_they_were() -> None:

@@ -273,6 +273,19 @@ def test_a_slot_that_gave_up_at_the_end_of_its_lease_is_not(world: World) -> Non
     _stop(world, first, again)
 
 
+def test_a_new_lease_does_not_wait_for_slots_that_were_not_there(world: World) -> None:
+    """They used to be waited for, for 10 s: also those of an executor that was lost, or that is just starting."""
+    first, second = _two(world)
+    world.lead.expect((0, 1, 2))
+    for each in (first, second):
+        each.say(messages.Released("app"))
+    again = [world.slot(number) for number in (2, 0)]
+    for each in again:
+        each.get_ready()
+    assert sorted(task for each in again for task in each.follow()) == ["0_0", "0_1"]
+    _stop(world, *again)
+
+
 def test_an_id_is_taken_as_the_member_of_the_moment(world: World) -> None:
     first, second = _two(world)
     world.cluster.generation = 2

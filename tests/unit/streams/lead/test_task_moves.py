@@ -103,6 +103,24 @@ def test_between_two_leases_tasks_wait_and_come_back_to_their_slots() -> None:
     assert _granted(moves.ready(0, 4, (), 0)) == {0: ("0_0", "0_2"), 1: ("0_1", "0_3")}
 
 
+def test_between_two_leases_nobody_waits_for_more_slots_than_there_were() -> None:
+    """The third one may wait for an executor that is lost, or that starts: it gets its tasks when it comes."""
+    moves = _two_slots()
+    moves.expect((0, 1, 2), 10_000, 2)
+    moves.released(0, 1, 0)
+    moves.released(1, 2, 0)
+    assert moves.ready(2, 3, (), 0) == []
+    actions = moves.ready(1, 4, (), 0)  # Spark gives numbers to whichever core is free
+    assert _granted(actions) == {1: ("0_1", "0_3"), 2: ("0_0", "0_2")}
+    for action in actions:
+        assert isinstance(action, Grant)
+        moves.owned(action.slot, action.life, action.number, action.tasks, 0)
+    assert moves.all_open
+    (shrunk,) = moves.ready(0, 5, (), 0)
+    assert isinstance(shrunk, Grant)
+    assert len(_granted(moves.owned(shrunk.slot, shrunk.life, shrunk.number, shrunk.tasks, 0))[0]) == 1
+
+
 def test_a_later_life_of_a_slot_waits_until_the_earlier_one_is_fenced() -> None:
     moves = _two_slots()
     moves.lost(0, 1, 0)
