@@ -33,6 +33,7 @@ from bench.streams import streams_scenarios
 from bench.streams_in_time import in_time_scenarios
 from bench.streams_large_state import large_state_scenarios
 from bench.streams_latency import latency_scenarios as streams_latency_scenarios
+from bench.streams_on_cluster import on_cluster_scenarios
 from bench.streams_state import state_scenarios as streams_state_scenarios
 from bench.validation import validation_scenarios
 
@@ -109,6 +110,7 @@ def scenarios() -> list[Scenario]:
         + streams_state_scenarios()
         + large_state_scenarios()
         + in_time_scenarios()
+        + on_cluster_scenarios()
         + sql_scenarios()
         + sql_streams_scenarios()
         + connect_scenarios()

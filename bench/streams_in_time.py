@@ -103,7 +103,8 @@ class Beats(threading.Thread):
 class Results:
     """When which count of which partition was there."""
 
-    def __init__(self, brokers: str, topic: str, beats: Beats) -> None:
+    def __init__(self, brokers: str, topic: str, beats: Beats, patience_s: float = PATIENCE_S) -> None:
+        self._patience_s = patience_s
         self._consumer = Consumer(
             bootstrap_servers=brokers,
             isolation_level="read_committed",
@@ -115,7 +116,7 @@ class Results:
         self.came: dict[int, list[tuple[float, float]]] = {partition: [] for partition in range(PARTITIONS)}
 
     def until(self, is_so: Callable[[], bool], what: str) -> None:
-        give_up_at = time.perf_counter() + PATIENCE_S
+        give_up_at = time.perf_counter() + self._patience_s
         while not is_so():
             if time.perf_counter() > give_up_at:
                 raise Broken(what)

@@ -24,16 +24,18 @@ class StandaloneCluster:
     """`master` is what `headwater.spark.session(master=...)` takes; a driver with `home` as its SPARK_HOME starts
     quickly.
 
-    `java_options` are for the JVMs of master and workers; executors are given theirs by the driver.
+    `java_options` are for the JVMs of master and workers; executors are given theirs by the driver. `cores`: of each
+    worker.
     """
 
-    def __init__(self, directory: Path, workers: int, java_options: str = "") -> None:
+    def __init__(self, directory: Path, workers: int, java_options: str = "", cores: int = 1) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         package = Path(pyspark.__file__).parent
         self.home = make_home(data_home(os.environ) / "spark", package, pyspark.__version__)
         self.java_options = java_options
         self._directory = directory
         self._workers = workers
+        self._cores = cores
         self._processes: list[subprocess.Popen[bytes]] = []
         self.master = ""
 
@@ -42,10 +44,7 @@ class StandaloneCluster:
             self._start("master", "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", "0")
             self.master = self._wait_for("master", r"Starting Spark master at (spark://\S+)")
             for number in range(self._workers):
-                name = f"worker-{number}"
-                sizes = ("--cores", "1", "--memory", "1g", "--work-dir", str(self._directory / name))
-                place = ("--host", "127.0.0.1", "--port", "0")
-                self._start(name, "org.apache.spark.deploy.worker.Worker", *sizes, *place, self.master)
+                self._start_worker(number)
             for number in range(self._workers):
                 self._wait_for(f"worker-{number}", "Successfully registered with master")
         except BaseException:
@@ -64,10 +63,26 @@ class StandaloneCluster:
                 process.wait()
         self._processes.clear()
 
+    def add_worker(self) -> int:
+        """Its number; it has been started, and registers soon."""
+        number = len(self._processes) - 1
+        self._start_worker(number)
+        return number
+
+    def worker(self, number: int) -> int:
+        """Its process, below which its executors are."""
+        return self._processes[1 + number].pid
+
     def kill_worker(self, number: int) -> None:
         process = self._processes[1 + number]
         process.kill()
         process.wait()
+
+    def _start_worker(self, number: int) -> None:
+        name = f"worker-{number}"
+        sizes = ("--cores", str(self._cores), "--memory", "1g", "--work-dir", str(self._directory / name))
+        place = ("--host", "127.0.0.1", "--port", "0")
+        self._start(name, "org.apache.spark.deploy.worker.Worker", *sizes, *place, self.master)
 
     def _start(self, name: str, main_class: str, *arguments: str) -> None:
         program = str(self.home / "bin/spark-class")
