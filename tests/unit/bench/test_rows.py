@@ -50,6 +50,10 @@ def test_targets():
         "streams-lost-slot": 3_000,
         "streams-lost-slot-others": 200,
         "streams-new-slot": 15_000,
+        "streams-lost-executor": 3_000,
+        "streams-lost-executor-others": 200,
+        "streams-new-worker": 15_000,
+        "streams-lost-driver": 15_000,
         "streams-driver-first": 150,
         "streams-driver-1000": 2,
     }
