@@ -10,7 +10,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from typing import Any, Final
 
@@ -48,8 +48,10 @@ def topics_of(bench: Bench, name: str, *endings: str) -> Iterator[str]:
         yield f"127.0.0.1:{bench.port()}"
     finally:
         with Calls(bench.port()) as calls:
-            for topic in (*(f"{name}.{ending}" for ending in endings), f"{name}-counts-changelog"):
-                calls.delete_topic(topic)
+            for ending in endings:
+                calls.delete_topic(f"{name}.{ending}")
+            with suppress(Broken):  # one that failed before it began has none
+                calls.delete_topic(f"{name}-counts-changelog")
 
 
 def punctuators(bench: Bench) -> Figures:

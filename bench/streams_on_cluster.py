@@ -210,7 +210,6 @@ def measured(bench: Bench) -> Iterator[Measured]:
         ]
         beats = Beats(brokers, f"{name}.in")
         results = Results(brokers, f"{name}.out", beats, PATIENCE_S)
-        beats.start()
         started: list[Driver] = []
 
         def start() -> Driver:
@@ -218,10 +217,13 @@ def measured(bench: Bench) -> Iterator[Measured]:
             return started[-1]
 
         try:
-            yield Measured(cluster, start, results)
+            application = Measured(cluster, start, results)
+            beats.start()
+            yield application
         finally:
             beats.stopping.set()
-            beats.join()
+            if beats.is_alive():
+                beats.join()
             for driver in started:
                 driver.close()
             results.close()
@@ -249,6 +251,8 @@ def main(master: str, brokers: str, name: str, state: str) -> None:
     import headwater.spark
 
     spark = headwater.spark.session("bench", master=master, **{"spark.executor.memory": "512m"})
+    while spark.sparkContext.defaultParallelism < WORKERS * CORES:  # executors that start: a run waits for 30 s only
+        time.sleep(0.05)
     run = make("count", brokers, name).run(spark, slots=SLOTS, state_dir=state, commit_interval_ms=COMMIT_MS)
     print("ready", flush=True)
     for _ in sys.stdin:
