@@ -48,5 +48,5 @@ get_jars java
 get_jars java/registry
 get_jars spark/connector
 get_jars spark/avro
-[ "${HEADWATER_SOAK:-}" = 1 ] && get_jars spark/hdfs && get_jars compat/debezium && get_jars compat/cassandra && compat/get_ferretdb.sh
+[ "${HEADWATER_SOAK:-}" = 1 ] && get_jars spark/hdfs && get_jars compat/debezium && get_jars compat/cassandra && get_jars compat/opensearch && compat/get_ferretdb.sh
 exit 0

@@ -34,7 +34,9 @@ from compat.support.transactional import PRODUCERS, Refused, Transactional
 APACHE = os.environ.get("HEADWATER_COMPAT_TARGET") == "apache"
 BrokerFactory = Callable[..., BrokerProcess]
 collect_ignore = (
-    [] if SOAK else ["test_debezium_live.py", "test_connect_cassandra.py", "test_connect_mongo.py"]
+    []
+    if SOAK
+    else ["test_debezium_live.py", "test_connect_cassandra.py", "test_connect_mongo.py", "test_connect_opensearch.py"]
 )  # for their jars
 
 _numbers = itertools.count(1)

@@ -94,6 +94,7 @@ _CONNECTORS: Final[dict[str, tuple[str, ...]]] = {
     "jdbc_source": ("JdbcSource",),
     "jdbc_sink": ("JdbcSink",),
     "cassandra.sink": ("CassandraSink",),
+    "elasticsearch.sink": ("ElasticsearchSink",),
     "mongo.sink": ("MongoSink",),
     "mongo.source": ("MongoSource",),
     "postgres_cdc.connector": ("PostgresCdc",),

@@ -1,0 +1,1 @@
+"""ElasticsearchSink: records as documents of Elasticsearch's or OpenSearch's indices."""
