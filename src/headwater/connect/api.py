@@ -219,6 +219,12 @@ class SparkSinkTask(SinkTask):
     def prepare(self, spark: Any) -> Any:
         """Before each start of the query, with the worker's session: also behind a pause, and by another worker."""
 
+    def begin(self, spark: Any, ends: Callable[[], Offsets]) -> Any:
+        """As `prepare`, of a sink that is to begin behind what is there already (`auto.offset.reset=latest`): a
+        checkpoint without a batch should get these ends of the partitions. Spark keeps nothing of where the first batch
+        begins, and would begin at later ends when it tries that again.
+        """
+
     def write(self, frame: Any, batch_id: int) -> Any:
         """`frame` has the fields of the values as columns, or the column `value`."""
         raise NotImplementedError

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from headwater.base.ids import TopicPartition
 from headwater.connect.api import SparkSinkTask
 from headwater.connect.errors import ConnectError, DataError, Interrupted
 from headwater.connect.metrics.names import SINK
@@ -82,6 +83,9 @@ class SparkSinkWorkerTask(WorkerTask):
         """Until it is to stop or to pause, or fails."""
         with spark_errors():
             self.call(task.prepare, spark)
+            options = self._source_options()
+            if options["startingOffsets"].lower() == "latest":
+                self.call(task.begin, spark, lambda: ends_of(options))
             query = self._query = self._started(spark, task)
         try:
             with spark_errors():
@@ -122,9 +126,11 @@ class SparkSinkWorkerTask(WorkerTask):
             self._writing.release()
             raise Interrupted("The task stops: this batch is not begun")
 
+    def _source_options(self) -> dict[str, str]:
+        return source_options(self.id.connector, self._conversion.config, self._consumer, self._plan)
+
     def _started(self, spark: "SparkSession", task: SparkSinkTask) -> "StreamingQuery":
-        options = source_options(self.id.connector, self._conversion.config, self._consumer, self._plan)
-        frame = spark.readStream.format("headwater").options(**options).load()
+        frame = spark.readStream.format("headwater").options(**self._source_options()).load()
 
         self._ending, self._failure = False, None
 
@@ -223,6 +229,20 @@ def source_options(
     else:
         made["subscribe"] = ",".join(config["topics"])
     return made
+
+
+def ends_of(options: Mapping[str, str]) -> dict[TopicPartition, int]:
+    """Where the source with these options begins."""
+    from headwater.spark.data_source_readers import StreamReader
+    from headwater.spark.options import parse_source_options
+    from headwater.spark.schema import source_schema
+    from headwater.spark.stream_offsets import from_tree
+
+    reader = StreamReader(parse_source_options(options, streaming=True), source_schema(headers=True))
+    try:
+        return from_tree(reader.initialOffset())
+    finally:
+        reader.stop()
 
 
 def frame_of(chunks: "DataFrame", schemas: set[bytes], value_schema: str | None) -> "DataFrame":

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from headwater.base.ids import TopicPartition
-from headwater.connect.connectors.spark.checkpoint import changed, parsed, recover, reset_offsets, set_offsets
+from headwater.connect.connectors.spark.checkpoint import begin_at, changed, parsed, recover, reset_offsets, set_offsets
 from headwater.connect.errors import ConnectError
 
 ZERO, ONE, OTHER = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
@@ -142,6 +142,37 @@ def test_the_first_batch_that_was_begun_and_not_ended_leaves_other_partitions_ne
     del other.there["c/metadata"]  # without a name the query has left no mark
     set_offsets(other, "c", {ONE: 3}, never)
     assert parsed(other.there["c/offsets/1"], "c")[1] == {"t": {"1": 3}}
+
+
+def test_a_query_that_begins_at_the_end_does_so_though_its_first_batch_dies_without_a_mark() -> None:
+    """Partition 1, which the call does not name, was read from its earliest record."""
+    files = MemoryFiles()
+    begin_at(files, "c/", lambda: {ZERO: 70, ONE: 80})
+    files.there["c/offsets/1"] = 'v1\n{}\n{"t": {"0": 75, "1": 85}}'  # the first batch of records, begun and not ended
+    begin_at(files, "c", lambda: {ZERO: 90, ONE: 90})  # the worker that goes on
+    set_offsets(files, "c", {ZERO: 3}, lambda _query, _batch: False)
+    assert parsed(files.there["c/offsets/2"], "c")[1] == {"t": {"0": 3, "1": 80}}
+    assert parsed(files.there["c/offsets/0"], "c")[1] == {"t": {"0": 70, "1": 80}}  # where Spark begins the batch again
+
+
+def test_a_query_of_topics_that_are_not_there_yet_has_nothing_to_begin_at() -> None:
+    files = MemoryFiles()
+    begin_at(files, "c", dict)
+    assert files.there == {}
+
+
+def test_a_worker_that_is_killed_while_it_says_where_a_query_begins_has_read_nothing() -> None:
+    for steps in range(3):
+        files = MemoryFiles()
+        files.steps_left = steps
+        with pytest.raises(Killed):
+            begin_at(files, "c", lambda: {ZERO: 5})
+        files.steps_left = None
+        recover(files, "c")
+        begin_at(files, "c", lambda: {ZERO: 6})
+        found = goes_on(files)
+        assert found is not None
+        assert found[1] == {"t": {"0": 6}}
 
 
 def goes_on(files: MemoryFiles) -> tuple[str, object] | None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.ids import TopicPartition
 from headwater.connect.api import SparkSinkTask
 from headwater.connect.config.worker import WorkerConfig
 from headwater.connect.connector_config.common import connector_def
@@ -111,6 +112,28 @@ def test_a_batch_that_begins_while_the_query_is_stopped_does_not_wait_for_who_st
     assert task.join(PATIENCE_S / 2)
     assert stream.stops.is_set()
     assert isinstance(stream.outcome, Interrupted)
+
+
+@pytest.mark.parametrize(("reset", "expected"), [("latest", [{TopicPartition("t", 0): 7}]), ("earliest", [])])
+def test_a_sink_that_begins_at_the_end_is_told_where_that_is_before_its_query_starts(
+    monkeypatch: pytest.MonkeyPatch, reset: str, expected: list[object]
+) -> None:
+    stream, told = Stream(), []
+
+    class Beginning(Sink):
+        def begin(self, spark: Any, ends: Callable[[], Any]) -> None:
+            assert spark is stream
+            assert not stream.begun.is_set()
+            told.append(ends())
+
+    monkeypatch.setattr(spark_sink, "ends_of", lambda options: {TopicPartition(options["subscribe"], 0): 7})
+    task = sink_task(stream)
+    task._make_task, task._consumer = Beginning, {"auto.offset.reset": reset}
+    task.start()
+    assert stream.begun.wait(PATIENCE_S)
+    task.begin_stop()
+    assert task.join(PATIENCE_S / 2)
+    assert told == expected
 
 
 def test_what_the_jvm_is_told_of_a_failed_batch_has_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:

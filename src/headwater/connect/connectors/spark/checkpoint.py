@@ -13,6 +13,10 @@ Who changes a checkpoint may be killed, too. The commit of the new batch is put 
 does: one without offsets is a call that did not come to its end, and goes (`recover`). A reset says so in a file first,
 and is carried through by `recover` if it was not. `recover` comes before each query and each change.
 
+A query that begins at the ends of its partitions has these as its batch 0 (`begin_at`), before it starts: Spark asks
+the source for them again when the first batch is tried again, and partitions that are not in a checkpoint are read from
+their earliest record.
+
 A reset removes the checkpoint: what runs next is another query, by whose id its marks are its own.
 """
 
@@ -72,6 +76,16 @@ def set_offsets(
     number = str(batches[-1] + 1 if batches else 0)
     _put(files, f"{checkpoint}/commits", number, f"{_VERSION}\n{_COMMITTED}")
     _put(files, f"{checkpoint}/offsets", number, f"{_VERSION}\n{metadata}\n{json.dumps(wanted)}")
+
+
+def begin_at(files: Files, checkpoint: str, offsets: Callable[[], Mapping[TopicPartition, int]]) -> None:
+    """Of a query without a batch: it begins there, however often its first one is tried."""
+    checkpoint = checkpoint.rstrip("/")
+    if _batches(files, f"{checkpoint}/offsets"):
+        return
+    found = offsets()
+    if found:
+        set_offsets(files, checkpoint, found, lambda _query, _batch: False)
 
 
 def reset_offsets(files: Files, checkpoint: str) -> None:

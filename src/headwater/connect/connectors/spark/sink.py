@@ -7,15 +7,15 @@ that was not through is written again. A worker that sleeps while another one ha
 HDFS, that the batch has its name already, and takes its own files away.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from headwater.base.config.validators import AtLeast, OneOf
 from headwater.base.ids import TopicPartition
-from headwater.connect.api import SinkConnector, SparkSinkTask
+from headwater.connect.api import Offsets, SinkConnector, SparkSinkTask
 from headwater.connect.config.definition import ConfigDef, ConfigValue
 from headwater.connect.config.keys import HIGH, LOW, MEDIUM, REQUIRED, NonEmptyText, long, text
-from headwater.connect.connectors.spark.checkpoint import recover, reset_offsets, set_offsets
+from headwater.connect.connectors.spark.checkpoint import begin_at, recover, reset_offsets, set_offsets
 from headwater.connect.connectors.spark.options import FORMAT_KEY, OPTIONS, check_names, options_of, path_key
 from headwater.connect.runtime.spark_errors import spark_errors
 
@@ -37,6 +37,11 @@ class SparkSinkTaskByFormat(SparkSinkTask):
         from headwater.spark.sinks.hadoop import HadoopFiles
 
         recover(HadoopFiles(spark), self._checkpoint)
+
+    def begin(self, spark: "SparkSession", ends: Callable[[], Offsets]) -> None:
+        from headwater.spark.sinks.hadoop import HadoopFiles
+
+        begin_at(HadoopFiles(spark), self._checkpoint, ends)
 
     def write(self, frame: "DataFrame", batch_id: int) -> None:
         if self._format.lower() in _FILES_BY_NAME:
