@@ -98,6 +98,11 @@ class SinkTaskContext(Protocol):
     def report(self, record: SinkRecord, error: Exception) -> None:
         """A record that cannot be taken: to the dead letter topic and the log, or raised, by `errors.tolerance`."""
 
+    def flush_reports(self) -> None:
+        """What was reported is safe when this returns, or it raises. For a sink that keeps offsets in its target:
+        before it writes them.
+        """
+
 
 class _Connector:
     """Both kinds. `props` are texts, references to secrets resolved."""

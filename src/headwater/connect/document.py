@@ -233,7 +233,8 @@ sends.
   pg_drop_replication_slot('...')`).
 - **Errors.** `errors.tolerance=all` skips records that cannot be converted or transformed; `errors.log.enable` tells
   them, `errors.deadletterqueue.topic.name` keeps them, with `__connect.errors.*` headers if `...context.headers.enable`
-  is set, and with their time. A sink cannot read its own dead letters.
+  is set, and with their time. A record that cannot be written there fails its task, and comes again. A sink cannot
+  read its own dead letters.
 - **Failed tasks are started again** by themselves, after 1, 2, 4 ... up to 300 seconds, and their status says so
   (`errors.restart=false` turns that off). Kafka Connect leaves them failed.
 - **Plugins that hang.** A connector's method has 60 seconds, its `stop` `task.shutdown.graceful.timeout.ms`; then it is

@@ -139,6 +139,8 @@ class _SinkContext:
     def report(self, record: SinkRecord, error: Exception) -> None:
         self._kit.reported.append((record, error))
 
+    def flush_reports(self) -> None: ...
+
 
 class SinkKit:
     """One sink connector with its first task and one partition. `reported` are the records that it gave up."""

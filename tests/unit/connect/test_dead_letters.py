@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from headwater.client import ConsumerRecord
-from headwater.connect.errors import DataError
+from headwater.connect.errors import ConnectError, DataError
 from headwater.connect.runtime import dead_letters
 from headwater.connect.runtime.dead_letters import DeadLetters
 from headwater.connect.runtime.task import TaskId
@@ -24,6 +24,7 @@ class Broker:
 
     def __init__(self, _settings: Any) -> None:
         self.sent: list[dict[str, Any]] = []
+        self.flushes = 0
 
     def __enter__(self) -> "Broker":
         return self
@@ -35,6 +36,9 @@ class Broker:
 
     def send(self, topic: str, value: bytes, **more: Any) -> None:
         self.sent.append({"topic": topic, "value": value, **more})
+
+    def flush(self) -> None:
+        self.flushes += 1
 
 
 @pytest.fixture
@@ -71,3 +75,15 @@ def test_a_dead_letter_that_is_lost_is_told(dead: DeadLetters, caplog: pytest.Lo
         assert caplog.records == []
         reported(dead, 0)["on_delivery"](OSError("full"), None)
     assert "dead-letter-lost" in caplog.text
+
+
+def test_a_dead_letter_that_is_lost_fails_its_task_before_anything_is_committed(dead: DeadLetters) -> None:
+    """Its record was in no topic and no target, and its offset was committed."""
+    dead.flush()
+    assert dead._producer.flushes == 0  # type: ignore[attr-defined]
+    reported(dead, 0)["on_delivery"](OSError("full"), None)
+    with pytest.raises(ConnectError, match="dead letter topic 'dead': full"):
+        dead.flush()
+    reported(dead, 0)["on_delivery"](None, object())
+    dead.flush()
+    assert dead._producer.flushes == 2  # type: ignore[attr-defined]

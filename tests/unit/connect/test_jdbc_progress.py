@@ -116,3 +116,39 @@ def test_a_reset_forgets_partitions_too_of_which_the_group_knows_nothing(databas
     assert fresh.next_offset == 0
     fresh.close()
     assert database.ask("SELECT next_offset FROM progress WHERE connector = 'other'") == [(5,)]
+
+
+def test_offsets_of_a_record_that_cannot_be_a_row_are_written_when_its_dead_letter_is_safe(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that was killed in between went on behind the record, which was nowhere then."""
+    sink = database.sink()
+    put(sink, 0)
+    seen: list[tuple[int, list[Any]]] = []
+
+    def flush() -> None:
+        seen.append((len(sink.reported), database.ask("SELECT next_offset FROM progress")))
+
+    monkeypatch.setattr(sink.context, "flush_reports", flush)
+    sink.put(sink.record("no row"), sink.record(Struct(ROW, {"n": 2}), schema=ROW))
+    assert seen == [(1, [(1,)])]
+    assert database.ask("SELECT next_offset FROM progress") == [(3,)]
+
+    def lost() -> None:
+        raise ConnectError("the dead letter topic is away")
+
+    monkeypatch.setattr(sink.context, "flush_reports", lost)
+    with pytest.raises(ConnectError, match="away"):
+        sink.put(sink.record("no row"), sink.record(Struct(ROW, {"n": 4}), schema=ROW))
+    assert (database.rows, database.ask("SELECT next_offset FROM progress")) == ([0, 2], [(3,)])
+    sink.close()
+
+
+def test_a_record_is_reported_once_though_the_database_refuses_another_one(database: Database) -> None:
+    database.ask("CREATE TABLE t (n INTEGER CHECK (n < 10))")
+    database.config["max.retries"] = "0"
+    sink = database.sink()
+    sink.put(*(sink.record(each if isinstance(each, str) else Struct(ROW, {"n": each}), schema=None if isinstance(each, str) else ROW) for each in (1, "no row", 99, 2)))  # fmt: skip
+    assert [record.offset for record, _ in sink.reported] == [1, 2]
+    assert database.rows == [1, 2]
+    sink.close()

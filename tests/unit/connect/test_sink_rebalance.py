@@ -15,7 +15,7 @@ from headwater.client import ConsumerRecord
 from headwater.connect.api import SinkTask
 from headwater.connect.connector_config.common import connector_def
 from headwater.connect.data.record import SinkRecord
-from headwater.connect.errors import RetriableError
+from headwater.connect.errors import ConnectError, RetriableError
 from headwater.connect.plugins import Catalog, Kind
 from headwater.connect.runtime import sink
 from headwater.connect.runtime.pipeline import Pipeline
@@ -135,15 +135,20 @@ class Refusing(SinkTask):
 
 
 def run(
-    monkeypatch: pytest.MonkeyPatch, *script: Callable[[Group], None], records: int = 2, task: Refusing | None = None
+    monkeypatch: pytest.MonkeyPatch,
+    *script: Callable[[Group], None],
+    records: int = 2,
+    task: Refusing | None = None,
+    **more: str,
 ) -> tuple[Group, Refusing]:
     group, task, catalog = Group(list(script), records), task or Refusing(), Catalog()
-    config = connector_def(catalog, Kind.SINK).parse(PROPS)
+    props = PROPS | more
+    config = connector_def(catalog, Kind.SINK).parse(props)
     clock = SimpleNamespace(monotonic=lambda: group.now, monotonic_ns=lambda: int(group.now * 1e9))
     monkeypatch.setattr(sink, "Consumer", group)
     monkeypatch.setattr(sink, "time", clock)
     worker = SinkWorkerTask(
-        TaskId("c", 0), lambda: task, lambda: Pipeline(catalog, PROPS, config, WORKER), PROPS, config, {}, {}, {},
+        TaskId("c", 0), lambda: task, lambda: Pipeline(catalog, props, config, WORKER), props, config, {}, {}, {},
         flush_interval_s=60.0, on_topic=lambda _topic: None,
     )  # fmt: skip
     group.over, group.cancel = worker.stopping.set, worker.cancel
@@ -225,3 +230,68 @@ def test_a_task_reads_from_where_it_asks_to_when_it_is_given_a_partition(monkeyp
     group, task = run(monkeypatch, assigned, nothing, records=5, task=Refusing(0, {ZERO: 1}))
     assert task.put_offsets == [(0, each) for each in range(1, 5)]
     assert group.committed == {ZERO: 5}
+
+
+class Letters:
+    """A dead letter topic. `lost`: what is sent to it does not arrive."""
+
+    def __init__(self, lost: bool) -> None:
+        self.lost, self.sent, self.safe = lost, 0, 0
+
+    def __call__(self, *_settings: object) -> "Letters":
+        return self
+
+    def report(self, _failure: object) -> None:
+        self.sent += 1
+
+    def flush(self) -> None:
+        if self.lost and self.sent:
+            raise ConnectError("the dead letter topic is away")
+        self.safe = self.sent
+
+    def close(self) -> None: ...
+
+
+class Keeping(Refusing):
+    """Keeps offsets in its target: what it is given is done when `put` returns."""
+
+    def __init__(self, letters: Letters) -> None:
+        super().__init__(refusals=0)
+        self._letters, self.safe_at_put = letters, list[int]()
+
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        if records:
+            self.safe_at_put.append(self._letters.safe)
+        super().put(records)
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_dead_letters_are_safe_before_a_task_gets_what_is_behind_them(
+    monkeypatch: pytest.MonkeyPatch, lost: bool
+) -> None:
+    """A worker that was killed in between went on behind the record, in the target's own offsets."""
+    letters = Letters(lost)
+    task = Keeping(letters)
+    monkeypatch.setattr(sink, "DeadLetters", letters)
+    bad, good = record(ZERO, 0), record(ZERO, 1)._replace(value=b'"v"')
+    monkeypatch.setattr(Group, "poll", lambda group, timeout: given(group, timeout, [bad, good]))
+    more = {
+        "value.converter": "JsonConverter", "value.converter.schemas.enable": "false", "errors.tolerance": "all",
+        "errors.deadletterqueue.topic.name": "dead",
+    }  # fmt: skip
+    if lost:
+        with pytest.raises(ConnectError, match="away"):
+            run(monkeypatch, lambda g: g.assign(ZERO), task=task, **more)
+        assert task.put_offsets == []
+    else:
+        group, _ = run(monkeypatch, lambda g: g.assign(ZERO), task=task, **more)
+        assert (task.safe_at_put, task.put_offsets, group.committed) == ([1], [(0, 1)], {ZERO: 2})
+
+
+def given(group: Group, timeout: float, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
+    group.now += timeout
+    if not group.script:
+        group.over()
+        return []
+    group.script.pop(0)(group)
+    return records

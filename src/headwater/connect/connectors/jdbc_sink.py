@@ -93,20 +93,27 @@ class JdbcSinkTask(SinkTask):
             plans = [self._plan(record) for record in records]
         begins = self._begin(cursor, records)
         written: list[Plan] = []
+        refused: list[tuple[SinkRecord, DataError]] = []
         for record, plan in zip(records, plans, strict=True):
             if begins and record.offset < begins.get(_place(record), 0):
                 continue
             if isinstance(plan, DataError):
-                self.context.report(record, plan)
+                refused.append((record, plan))
             elif plan.shape.row.others is None and plan.shape.row.table not in self._known:
                 continue  # there is nothing to delete from
             elif by_one:
-                self._try(cursor, record, plan)
+                error = self._try(cursor, plan)
+                if error is not None:
+                    refused.append((record, error))
             else:
                 written.append(plan)
         for sql, same in groupby(written, key=lambda each: each.shape.sql):
             _execute(cursor, sql, [each.values for each in same])
         cursor.close()
+        for record, error in refused:  # once, when nothing else is in the way
+            self.context.report(record, error)
+        if self._progress is not None:
+            self.context.flush_reports()
         self._connection.commit()
 
     def _plan(self, record: SinkRecord) -> Plan | DataError:
@@ -127,14 +134,15 @@ class JdbcSinkTask(SinkTask):
         self._progress.write(cursor, {place: end for place, end in ends.items() if end > done[place]})
         return done
 
-    def _try(self, cursor: Any, record: SinkRecord, plan: Plan) -> None:
+    def _try(self, cursor: Any, plan: Plan) -> DataError | None:
         """One row; if the database refuses it, the transaction goes on without it."""
         cursor.execute("SAVEPOINT one_row", ())
         try:
             cursor.execute(plan.shape.sql, plan.values)
         except (*self._dialect.misfits, *self._dialect.conflicts) as error:
             cursor.execute("ROLLBACK TO SAVEPOINT one_row", ())
-            self.context.report(record, DataError(f"The database refused the row: {self._dialect.message(error)}"))
+            return DataError(f"The database refused the row: {self._dialect.message(error)}")
+        return None
 
     def stop(self) -> None:
         self._give_up()

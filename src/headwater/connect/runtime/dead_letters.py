@@ -1,4 +1,6 @@
-"""Where records of sinks go that could not be taken: the dead letter topic."""
+"""Where records of sinks go that could not be taken: the dead letter topic. One that cannot be written there fails its
+task before anything counts as done: it comes again.
+"""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -37,6 +39,8 @@ class DeadLetters:
             for outcome in made.values():
                 if isinstance(outcome, KafkaError) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                     raise ConnectError(f"Cannot make the dead letter topic {self._topic!r}: {outcome}")
+        self._unflushed = False
+        self._lost: BaseException | None = None  # set by the producer's thread
         self._producer = Producer({"client.id": f"connector-dlq-producer-{task_id}"} | dict(producer))
 
     def report(self, failure: Failure) -> None:
@@ -47,6 +51,7 @@ class DeadLetters:
             there = {name for name, _ in headers}
             headers += [each for each in context_headers(failure, *self._id, self._redact) if each[0] not in there]
         self._count("deadletterqueue-produce-requests")
+        self._unflushed = True
         self._producer.send(
             self._topic,
             record.value,
@@ -58,6 +63,7 @@ class DeadLetters:
 
     def _delivered(self, error: BaseException | None, _metadata: Any) -> None:
         if error is not None:
+            self._lost = error
             logger.error(
                 "event=dead-letter-lost connector=%r task=%d topic=%r error=%r", *self._id, self._topic, str(error)
             )
@@ -68,7 +74,14 @@ class DeadLetters:
             self._metrics.error(name)
 
     def flush(self) -> None:
+        """What was reported is safe when this returns. Raises ConnectError if something of it could not be written."""
+        if not self._unflushed:
+            return
         self._producer.flush()
+        self._unflushed = False
+        lost, self._lost = self._lost, None
+        if lost is not None:
+            raise ConnectError(f"A record could not be written to the dead letter topic {self._topic!r}: {lost}")
 
     def close(self) -> None:
         self._producer.close()

@@ -68,6 +68,9 @@ class SinkContext:
     def report(self, record: SinkRecord, error: Exception) -> None:
         self._worker.report(record, error)
 
+    def flush_reports(self) -> None:
+        self._worker.flush_reports()
+
 
 class SinkWorkerTask(WorkerTask):
     kind = SINK
@@ -214,6 +217,7 @@ class SinkWorkerTask(WorkerTask):
         self._tell_topics(records)
         run = self._conversion.sink_run(records)
         self._batch = run if run is not None else self._converted(records)
+        self.flush_reports()  # a task that keeps offsets of its own is past these records when its put returns
         if self._put():
             newest = {(record[0], record[1]): record.offset for record in records}
             for place, offset in newest.items():
@@ -294,6 +298,10 @@ class SinkWorkerTask(WorkerTask):
         if not isinstance(given_up, Skipped):
             raise given_up from error
 
+    def flush_reports(self) -> None:
+        if self._dead is not None:
+            self._dead.flush()
+
     # Partitions and commits
 
     def _assigned(self, partitions: list[TopicPartition]) -> None:
@@ -333,8 +341,7 @@ class SinkWorkerTask(WorkerTask):
         }
         if not news:
             return
-        if self._dead is not None:
-            self._dead.flush()  # what is in the dead letter topic may be forgotten here
+        self.flush_reports()  # what is in the dead letter topic may be forgotten here
         try:
             with self.timed_commit():
                 self.consumer.commit(news)

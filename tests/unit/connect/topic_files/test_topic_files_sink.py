@@ -296,3 +296,18 @@ def test_what_does_not_fit_is_an_error_of_that_record(
     assert bad is records[1]
     assert why in str(error)
     assert list(contents(tmp_path)) == [f"t/partition=0/t+0+0000000000+0000000002.{format_}"]
+
+
+def test_a_file_is_written_when_dead_letters_before_its_end_are_safe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The names of files say where to go on: a worker that was killed in between went on behind the record."""
+    sink = kit(tmp_path)
+    seen: list[tuple[int, int]] = []
+    monkeypatch.setattr(
+        sink.context, "flush_reports", lambda: seen.append((len(sink.reported), len(contents(tmp_path))))
+    )
+    sink.put({"n": 0}, None, {"n": 2}, {"n": 3})
+    assert seen == [(1, 0)]
+    assert len(contents(tmp_path)) == 1
+    sink.close()

@@ -183,6 +183,7 @@ class TopicFilesTask(SinkTask):
             Written(directory, file.first, file.last, self._format.file(file.schema, file.data))
             for directory, file in cut.files.items()
         ]
+        self.context.flush_reports()  # the names of files say that these records are done, too
         self._store.write(place, self._format.extension, files)
         self._next[place] = cut.last + 1
         del self._cuts[place]
