@@ -5,7 +5,6 @@ runner of queries and the brokers have now; of topics that the caller may not se
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
@@ -18,6 +17,7 @@ from headwater.sql.language.tree import SourceKind
 from headwater.sql.plan.catalog import SourceInfo
 from headwater.sql.plan.session import PersistentQuery
 from headwater.sql.server import answers, settable
+from headwater.sql.server.inspecting import inspected
 from headwater.sql.server.offsets import progress_of
 from headwater.sql.server.query_states import QueryState
 from headwater.web.callers import Caller, topic
@@ -74,31 +74,28 @@ class ReadOnlyStatements:
         """Raises SqlError."""
         if isinstance(statement, tree.Show | tree.Describe | tree.DescribeAll | tree.Explain):
             await self._server.ask_states()
-        session = self._server.engine.session
+        engine, session = self._server.engine, self._server.engine.session
+        settings = {**engine.of_system, **context.settings}
+        subject = await self._server.run_in_thread(inspected, statement, session, settings)
         match statement:
             case tree.Show():
                 return await self._show(statement, text, context)
             case tree.Describe(function=True):
                 return answers.function(text, statement.name, session.catalog.functions)
             case tree.Describe():
-                source = session.catalog.find(statement.name, statement.position)
-                return answers.description(text, await self._described(source, statement.extended, context.caller))
+                assert isinstance(subject, SourceInfo)
+                return answers.description(text, await self._described(subject, statement.extended, context.caller))
             case tree.DescribeAll():
                 return await self._descriptions(statement.kind, text, statement.extended, context.caller)
             case tree.Explain():
-                return self._explain(statement, text, context.settings)
+                assert isinstance(subject, PersistentQuery)
+                runs = isinstance(statement.target, str)
+                return answers.query_description(text, subject, self._server.state if runs else _no_state)
             case tree.Assert(what="TOPIC"):
                 return await self._assert_topic(statement, text)
-            case tree.Assert(what="SCHEMA"):
-                return await self._assert_schema(statement, text)
-            case tree.AssertValues():
-                raise SqlError(
-                    "ASSERT VALUES is a statement of test files.",
-                    hint="Ask with SELECT, or use `headwater sql test`.",
-                    position=statement.position,
-                )
             case _:
-                raise SqlError("This statement is not carried out by a server.", position=statement.position)
+                assert isinstance(statement, tree.Assert)
+                return await self._assert_schema(statement, text)
 
     # -- SHOW ----------------------------------------------------------------------------------------------------------
 
@@ -198,30 +195,6 @@ class ReadOnlyStatements:
         seen = await visible(caller, {each["kafkaTopic"] for each in found["topicSummaries"]})
         return {**found, "topicSummaries": [each for each in found["topicSummaries"] if seen(each["kafkaTopic"])]}
 
-    # -- EXPLAIN -------------------------------------------------------------------------------------------------------
-
-    def _explain(self, statement: tree.Explain, text: str, settings: Mapping[str, str]) -> answers.Entity:
-        engine = self._server.engine
-        if isinstance(statement.target, str):
-            query = engine.session.queries.get(statement.target)
-            if query is None:
-                raise SqlError(
-                    f"Query with id:{statement.target} does not exist, use SHOW QUERIES to view the full set of queries."
-                )
-            return answers.query_description(text, query, self._server.state)
-        inner = statement.target
-        if isinstance(inner, tree.Select):
-            inner = tree.CreateAs(SourceKind.STREAM, "EXPLAINED", inner.query, {})
-            with contextlib.suppress(SqlError):
-                found = engine.check(inner, settings)
-                if isinstance(found, PersistentQuery):
-                    return answers.query_description(text, found, lambda _: QueryState(""))
-            inner = tree.CreateAs(SourceKind.TABLE, "EXPLAINED", inner.query, {})
-        found = engine.check(inner, settings)
-        if not isinstance(found, PersistentQuery):
-            raise SqlError("Only queries can be explained.", position=statement.position)
-        return answers.query_description(text, found, lambda _: QueryState(""))
-
     # -- ASSERT --------------------------------------------------------------------------------------------------------
 
     async def _assert_topic(self, statement: tree.Assert, text: str) -> answers.Entity:
@@ -249,8 +222,6 @@ class ReadOnlyStatements:
         )
         if schemas is None:
             raise SqlError("There is no schema registry.", hint="Set ksql.schema.registry.url for the server.")
-        if subject is None and number is None:
-            raise SqlError("ASSERT SCHEMA needs SUBJECT, ID or both.", position=statement.position)
 
         def fits() -> bool:
             latest = schemas.latest(str(subject)) if subject is not None else None
@@ -266,6 +237,10 @@ class ReadOnlyStatements:
                 raise SqlError(f"Schema with {named} {'does not exist' if statement.exists else 'exists'}.")
             await asyncio.sleep(_ASSERT_AGAIN_S)
         return answers.entity("assert_schema", text, subject=subject, id=number, exists=statement.exists)
+
+
+def _no_state(_: str) -> QueryState:
+    return QueryState("")
 
 
 def _deadline(statement: tree.Assert) -> float:

@@ -2,8 +2,8 @@
 wrong, none is, as in ksqlDB.
 
 What only shows when statements are carried out still ends a request halfway: topics that are there already, brokers or
-a schema registry that refuse, what DESCRIBE and EXPLAIN do not find. Where a statement takes its columns from the
-registry and these may be those of a statement before it, what follows is not tried.
+a schema registry that refuse, what ASSERT finds. Where a statement takes its columns from the registry and these may be
+those of a statement before it, what follows is not tried.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from headwater.sql.language.parser import substitute
 from headwater.sql.plan import properties as clauses
 from headwater.sql.server.config import bare
 from headwater.sql.server.engine import LOGGED, Engine
+from headwater.sql.server.inspecting import inspected
 from headwater.sql.server.refusals import WrongEndpointError
 from headwater.sql.server.settable import check_settable, check_system
 
@@ -96,10 +97,16 @@ class Rehearsal:
                     skip -= 1
                 elif not progress.take(statement):
                     refuse_queries(statement, text)
-                    if isinstance(statement, (*LOGGED, tree.InsertValues)) and not await self._goes_on(
-                        statement, progress.settings
-                    ):
+                    if not isinstance(statement, (*LOGGED, tree.InsertValues)):
+                        await self._inspect(statement, progress.settings)
+                    elif not await self._goes_on(statement, progress.settings):
                         return
+
+    async def _inspect(self, statement: tree.Statement, settings: Mapping[str, str]) -> None:
+        """One that asks alone, over what the server has now and what the statements before it make of it."""
+        settings = {**self._system, **settings}
+        await self._permit(statement, self._trial, settings)
+        await self._run_in_thread(inspected, statement, self._trial, settings)
 
     async def _goes_on(self, statement: tree.Statement, settings: Mapping[str, str]) -> bool:
         if isinstance(statement, tree.ControlQuery) and self._is_push(statement.query_id or ""):

@@ -12,6 +12,7 @@ import pytest
 from headwater.schemas import SchemaType
 from headwater.sql.formats.registry.port import MemorySchemas
 from headwater.sql.functions import library
+from headwater.sql.language import tree
 from headwater.sql.language.errors import SqlError
 from headwater.sql.server.api import make_door
 from headwater.sql.server.command_log import Command
@@ -87,6 +88,13 @@ def _run(node: SqlNode, sql: str) -> tuple[int, Any]:
         ("INSERT INTO nobody (v) VALUES (1);", 40001),
         ("INSERT INTO s (nothing) VALUES (1);", 40001),
         ("SHOW STREEMS;", 40001),
+        ("DESCRIBE bigg;", 40001),
+        ("DROP STREAM IF EXISTS u; DESCRIBE u EXTENDED;", 40001),
+        ("DESCRIBE FUNCTION ucasse;", 40001),
+        ("EXPLAIN CSAS_BIG_7;", 40001),
+        ("EXPLAIN SELECT nothing FROM big EMIT CHANGES;", 40001),
+        ("EXPLAIN DROP STREAM s;", 40001),
+        ("ASSERT SCHEMA TIMEOUT 1 SECONDS;", 40001),
         ("SELECT * FROM s EMIT CHANGES;", 40002),
         ("PRINT 'in';", 40002),
     ],
@@ -109,6 +117,41 @@ def test_statements_build_on_those_before_them() -> None:
     status, answer = _run(node, script)
     assert (status, len(answer)) == (200, 9), answer
     assert list(node.engine.session.queries) == ["CSAS_BIG_2", "CSAS_SOME_8"]
+
+
+def test_what_the_statements_before_have_made_is_described_and_explained() -> None:
+    node = _node()
+    script = (
+        f"{_S} {_BIG} DESCRIBE big; EXPLAIN CSAS_BIG_1; EXPLAIN SELECT id, COUNT(*) FROM big GROUP BY id EMIT CHANGES;"
+    )
+    status, answer = _run(node, script)
+    assert (status, [each["@type"] for each in answer[2:]]) == (
+        200,
+        ["sourceDescription", "queryDescription", "queryDescription"],
+    ), answer
+    status, answer = _run(node, "DROP STREAM big; DESCRIBE big;")
+    assert (status, answer["entities"]) == (400, [])
+    assert "BIG" in node.engine.session.catalog.sources
+
+
+def test_describing_what_the_caller_may_not_see_ends_the_request_before_it_begins() -> None:
+    node = _node(_S)
+    asked: list[tree.Statement] = []
+
+    async def permit(statement: tree.Statement, *_: Any) -> None:
+        asked.append(statement)
+        if isinstance(statement, tree.Describe):
+            raise SqlError("not you")
+
+    async def nothing() -> None: ...
+
+    async def called(function: Callable[..., Any], *given: Any) -> Any:
+        return function(*given)
+
+    rehearsal = Rehearsal(node.engine, nothing, permit, called, lambda _: False)
+    with pytest.raises(SqlError, match="not you"):
+        asyncio.run(rehearsal.run([_BIG, "DESCRIBE big;"], Progress({}, {})))
+    assert [type(each) for each in asked] == [tree.CreateAs, tree.Describe]
 
 
 def test_what_alter_system_says_counts_for_the_statements_behind_it() -> None:
