@@ -1,16 +1,15 @@
 """Which windows of a table are past their retention. A table in windows is a topic, which keeps windows for as long as
 its own retention says; pull queries have those that the query's own store has, as in ksqlDB.
 
-As in a store, time is the newest start of a window that a partition has seen (of sessions, the newest end), and a
-window is gone when it lies RETENTION or more behind that: where it is not given, the size and the grace period. Where
-rows of several tasks come to one partition of the result (`PARTITIONS`, or keys in another format than the query's own
-topics), its time is that of the furthest.
+As in a store, time is the newest start of a window that a task of the query has seen (of sessions, the newest end),
+and a window is gone when it lies RETENTION or more behind that: where it is not given, the size and the grace period.
+`window_tasks` tells which task that is.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Final
 
 from headwater.sql.language.tree import WindowKind
@@ -23,7 +22,7 @@ _FEW: Final = 256
 
 
 class Expiry:
-    """The windows of one table, by partition, the oldest first. `is_there`: whether a row is still there; sessions that
+    """The windows of one table, by task, the oldest first. `is_there`: whether a row is still there; sessions that
     grow leave others behind, which are forgotten when they are half of what is kept.
     """
 
@@ -31,31 +30,31 @@ class Expiry:
         self._kept_ms = kept_ms
         self._is_there = is_there
         self._place = -1 if by_end else -2  # in the names of rows, which end with the bounds of their windows
-        self._newest: dict[int, int] = {}
-        self._oldest_first: dict[int, list[tuple[int, int, Key]]] = {}
-        self._full: dict[int, int] = {}  # how many of a partition are looked through
+        self._newest: dict[Hashable, int] = {}
+        self._oldest_first: dict[Hashable, list[tuple[int, int, Key]]] = {}
+        self._full: dict[Hashable, int] = {}  # how many of a task are looked through
         self._count = 0  # names of keys cannot be compared
 
-    def is_past(self, partition: int, name: Key) -> bool:
+    def is_past(self, task: Hashable, name: Key) -> bool:
         """Whether the window has gone, now that a record of it has come; it counts for the time."""
         time: int = name[self._place]
-        newest = self._newest[partition] = max(time, self._newest.get(partition, time))
+        newest = self._newest[task] = max(time, self._newest.get(task, time))
         return time <= newest - self._kept_ms
 
-    def add(self, partition: int, name: Key) -> None:
+    def add(self, task: Hashable, name: Key) -> None:
         """A window that is not past and was not there."""
         self._count += 1
-        waiting = self._oldest_first.setdefault(partition, [])
+        waiting = self._oldest_first.setdefault(task, [])
         heapq.heappush(waiting, (name[self._place], self._count, name))
-        if len(waiting) > self._full.get(partition, _FEW):
+        if len(waiting) > self._full.get(task, _FEW):
             there = {each[2]: each for each in waiting if self._is_there(each[2])}
             waiting[:] = sorted(there.values())
-            self._full[partition] = max(_FEW, 2 * len(waiting))
+            self._full[task] = max(_FEW, 2 * len(waiting))
 
-    def take_past(self, partition: int) -> list[Key]:
+    def take_past(self, task: Hashable) -> list[Key]:
         """Those that have gone since the last call; one that was taken away meanwhile may be among them."""
-        waiting, found = self._oldest_first.get(partition, []), []
-        while waiting and waiting[0][0] <= self._newest[partition] - self._kept_ms:
+        waiting, found = self._oldest_first.get(task, []), []
+        while waiting and waiting[0][0] <= self._newest[task] - self._kept_ms:
             found.append(heapq.heappop(waiting)[2])
         return found
 

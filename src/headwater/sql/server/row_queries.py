@@ -35,6 +35,7 @@ from headwater.sql.server.printing import Printer, Registered
 from headwater.sql.server.refusals import TooManyPushesError
 from headwater.sql.server.settable import check_request
 from headwater.sql.server.views import ALL, READING, Views
+from headwater.sql.server.window_tasks import tasks_of
 from headwater.web.callers import EVERYBODY, Caller
 from headwater.web.callers import cluster as cluster_need
 from headwater.web.callers import topic as topic_need
@@ -59,7 +60,7 @@ class RowQueries:
         self._system = system
         self._rows_max = config.number("ksql.query.pull.rows.max")
         self._bounds = duckdb_queries.Bounds(self._rows_max, config.number("ksql.query.pull.bytes.max"))
-        self._views = Views(config.client, self._rows_max)
+        self._views = Views(config.client, self._rows_max, tasks_of=lambda source: tasks_of(source, session()))
         self._duckdb = DuckDbPool(self._bounds)
         self._reading: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from bisect import bisect_left, insort
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from headwater.base.errors import KafkaError
@@ -24,6 +24,7 @@ from headwater.sql.plan.catalog import SourceInfo
 from headwater.sql.server.expiry import expiry_of
 from headwater.sql.server.key_index import Range, SortedIndex, cut
 from headwater.sql.server.lookup import Key, Lookup, key_of
+from headwater.sql.server.window_tasks import WindowTasks
 from headwater.streams.engine.failures import ClusterFailure
 
 ALL = Lookup()
@@ -38,8 +39,12 @@ READING = {"isolation.level": "read_committed", "allow.auto.create.topics": Fals
 class TableView:
     """The rows of one table. Owned by the loop; its task reads the topic for as long as the view is open."""
 
-    def __init__(self, source: SourceInfo, client: Mapping[str, str], rows_max: int) -> None:
+    def __init__(
+        self, source: SourceInfo, client: Mapping[str, str], rows_max: int, tasks: WindowTasks | None = None
+    ) -> None:
+        """`tasks`: those that write the table, by whose times its windows expire; None: by those of its partitions."""
         self.source = source
+        self._tasks = tasks
         self._client = client
         self._rows_max = rows_max
         self._rows: dict[Key, list[Any]] = {}
@@ -66,6 +71,8 @@ class TableView:
         for each in partitions:
             self._consumer.seek(each, begins[each])
             self._read[each.partition] = begins[each]
+        if self._tasks is not None:
+            await self._tasks.learn(self._consumer)
         self._task = asyncio.create_task(self._follow())
 
     async def close(self) -> None:
@@ -133,6 +140,8 @@ class TableView:
         while True:
             records = await self._consumer.poll(1.0)
             decode, self._in_hand = self._decoded, True
+            if self._tasks is not None and records:
+                await self._tasks.learn(self._consumer)
             rows = await asyncio.to_thread(decode, records) if self._waits and records else decode(records)
             for record, row in zip(records, rows, strict=True):
                 self._take(record, row)
@@ -170,9 +179,10 @@ class TableView:
         bounds = windowed.bounds(key) if self.source.window else []
         name = key_of(bare)
         whole_name = (*name, *bounds)
-        is_past = self._expiry is not None and self._expiry.is_past(record.partition, whole_name)
+        task = record.partition if self._expiry is None or self._tasks is None else self._tasks.of(bare, name)
+        is_past = self._expiry is not None and self._expiry.is_past(task, whole_name)
         if self._expiry is not None:
-            for each in self._expiry.take_past(record.partition):
+            for each in self._expiry.take_past(task):
                 self._forget(each[:-2], each)
         if value is None or is_past:
             self._forget(name, whole_name)
@@ -187,7 +197,7 @@ class TableView:
         if is_new:
             self._index(name, whole_name)
             if self._expiry is not None:
-                self._expiry.add(record.partition, whole_name)
+                self._expiry.add(task, whole_name)
 
     def _forget(self, name: Key, whole_name: Key) -> None:
         if self._rows.pop(whole_name, None) is not None and self.source.window is not None:
@@ -242,8 +252,15 @@ def beyond(sizes: Mapping[str, int], rows_max: int) -> list[str]:
 class Views:
     """The open views, by table. One that nobody asked for in a while is closed, unless it is read ahead."""
 
-    def __init__(self, client: Mapping[str, str], rows_max: int, idle_s: float = 600.0) -> None:
+    def __init__(
+        self,
+        client: Mapping[str, str],
+        rows_max: int,
+        idle_s: float = 600.0,
+        tasks_of: Callable[[SourceInfo], WindowTasks | None] = lambda _: None,
+    ) -> None:
         self._client = client
+        self._tasks_of = tasks_of
         self._rows_max = rows_max
         self._idle_s = idle_s
         self._views: dict[str, tuple[TableView, float]] = {}
@@ -324,7 +341,7 @@ class Views:
             await view.close()
         known = known and self._views.get(source.name)  # what is closed meanwhile is opened anew
         if known is None:
-            view = TableView(source, self._client, self._rows_max)
+            view = TableView(source, self._client, self._rows_max, self._tasks_of(source))
             try:
                 await view.open()
             except BaseException:

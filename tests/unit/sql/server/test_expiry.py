@@ -1,14 +1,22 @@
 """Windows past their retention: pull queries have those that the query's own store has, and the view keeps no
 others."""
 
+import json
 import random
 from typing import Any, NamedTuple
 
 import pytest
 
-from headwater.sql.plan.session import Session
+from headwater.base.errors import ErrorCode, KafkaError
+from headwater.client.partitioner import partition_for_key
+from headwater.sql.plan import reading
+from headwater.sql.plan.session import PersistentQuery, Session
 from headwater.sql.server.views import TableView
+from headwater.sql.server.window_tasks import WindowTasks, tasks_of
+from headwater.streams.engine.task import Task
+from headwater.streams.model.record import InputRecord, OutputRecord
 from headwater.streams.model.windows import Windowed
+from headwater.streams.stores.memory import MemoryState
 
 _HOUR = 3_600_000
 _SOURCE = "CREATE STREAM s (k STRING KEY, v INT) WITH (kafka_topic='in', value_format='JSON');"
@@ -104,3 +112,125 @@ def test_a_table_whose_windows_come_and_go_never_has_too_many_rows() -> None:
     assert {name for names in view._windows.values() for name in names} == set(view._rows)
     assert view._expiry is not None
     assert sum(map(len, view._expiry._oldest_first.values())) < 100
+
+
+class Tasks:
+    """A query of one sub-topology after the other, each with three tasks, as it runs on brokers."""
+
+    def __init__(self, query: PersistentQuery) -> None:
+        settings = query.app.settings(partition_count=lambda _: 3)
+        plans = query.app.topology().sub_topologies()
+        self._tasks = [[Task(plan, at, settings, MemoryState()) for at in range(3)] for plan in plans]
+        self._offset = 0
+
+    def put(self, topic: str, time: int, key: bytes, value: bytes | None) -> list[OutputRecord]:
+        """What comes to the topic of the result."""
+        place, found = partition_for_key(key, 3), []
+        self._offset += 1
+        for tasks in self._tasks:
+            if (topic, place) not in tasks[place].group.queues:
+                continue
+            tasks[place].add(topic, [InputRecord(topic, place, self._offset, time, key, value, ())])
+            while tasks[place].process_next(100):
+                pass
+            output = tasks[place].collect()
+            for piece in (*output.records, *output.columns):
+                for each in [piece] if isinstance(piece, OutputRecord) else piece.records():
+                    if each.topic == "T":
+                        found.append(each)
+                    elif each.topic.endswith("-repartition"):
+                        assert each.key is not None
+                        found += self.put(each.topic, each.timestamp, each.key, each.value)
+        return found
+
+    def windows(self) -> set[tuple[Any, ...]]:
+        """The keys and starts that the stores have."""
+        stores = [store for task in self._tasks[-1] for store in task.stores.values()]
+        return {(*key, *at[:-1]) for store in stores for key, *at in store.all()}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("made", "grouped"),
+    [
+        ("WITH (partitions=1)", "k"),
+        ("WITH (partitions=2)", "v"),
+        ("WITH (partitions=3, key_format='JSON')", "k"),
+        ("WITH (partitions=3, key_format='JSON')", "v, k"),
+        ("WITH (partitions=1, key_format='DELIMITED')", "v + 1, k"),
+    ],
+)
+@pytest.mark.parametrize("window", ["TUMBLING (SIZE 1 SECOND, GRACE PERIOD 2 SECONDS)", "SESSION (1 SECOND, GRACE PERIOD 1 SECOND)"])  # fmt: skip
+def test_a_view_has_the_windows_that_the_stores_of_all_tasks_have(made: str, grouped: str, window: str) -> None:
+    """One task is far ahead of the others: their windows went with its own."""
+    session = Session()
+    items = ", ".join(f"{each} AS c{at}" for at, each in enumerate(grouped.split(", ")))
+    (query,) = [
+        each
+        for each in session.run(
+            f"{_SOURCE} CREATE TABLE t {made} AS SELECT {items}, COUNT(*) AS n FROM s WINDOW {window} GROUP BY {grouped};"
+        )
+        if isinstance(each, PersistentQuery)
+    ]
+    source = session.catalog.find("T")
+    known = tasks_of(source, session)
+    assert known is not None
+    known.count = 3
+    view, tasks, dice = TableView(source, {}, 1_000, known), Tasks(query), random.Random(f"{made} {grouped} {window}")
+    read_key, read_value = reading.key_serde(source), reading.value_serde(source)
+    seen = set()
+    for step in range(150):
+        key = f"k{dice.randrange(12)}".encode()
+        ahead = 40_000 if partition_for_key(key, 3) == 1 else 0
+        time = ahead + step * 60 + dice.randrange(3_000)
+        for each in tasks.put("in", time, key, json.dumps({"V": dice.randrange(4)}).encode()):
+            assert each.key is not None
+            row = read_key.deserialize(each.key), None if each.value is None else read_value.deserialize(each.value)
+            view._take(Record(0), row)
+        there = {tuple(value[1] for value in name[:-2]) + name[-2:] for name in view._rows}
+        assert there == _whole(tasks.windows(), "SESSION" in window)
+        seen |= there
+    assert len(seen) > len(there) > 0, "no window has gone, or all have"
+
+
+def _whole(windows: set[tuple[Any, ...]], sessions: bool) -> set[tuple[Any, ...]]:
+    return windows if sessions else {(*each, each[-1] + 1_000) for each in windows}
+
+
+def test_where_the_tasks_are_not_known_yet_no_window_goes_with_another_key() -> None:
+    class Consumer:
+        count = 0
+
+        async def partitions_for(self, topic: str) -> list[int]:
+            assert topic == "t"
+            if not self.count:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return list(range(self.count))
+
+    import asyncio
+
+    session = Session()
+    session.run(_SOURCE)
+    tasks, consumer = WindowTasks("t", reading.key_serde(session.catalog.find("S"))), Consumer()
+    asyncio.run(tasks.learn(consumer))  # type: ignore[arg-type]
+    assert tasks.of(["a"], ("a",)) != tasks.of(["b"], ("b",))
+    consumer.count = 1
+    asyncio.run(tasks.learn(consumer))  # type: ignore[arg-type]
+    assert tasks.of(["a"], ("a",)) == tasks.of(["b"], ("b",))
+
+
+def test_the_tasks_of_a_table_are_those_of_the_topic_that_its_query_reads() -> None:
+    session = Session()
+    session.run(
+        f"{_SOURCE} CREATE TABLE a AS SELECT k, COUNT(*) AS n FROM s WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY k;"
+        "CREATE TABLE b AS SELECT v, COUNT(*) AS n FROM s WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY v;"
+        "CREATE TABLE c AS SELECT k, COUNT(*) AS n FROM s GROUP BY k;"
+    )
+    found = [tasks_of(session.catalog.find(name), session) for name in "ABC"]
+    assert found[0] is not None
+    assert found[1] is not None
+    assert found[0].topic == "in"
+    assert found[1].topic.startswith("_confluent-ksql-")
+    assert found[1].topic.endswith("-repartition")
+    assert found[2] is None
+    session.run("TERMINATE ALL;")
+    assert tasks_of(session.catalog.find("A"), session) is None
