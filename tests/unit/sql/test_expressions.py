@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from headwater.sql import budget
-from headwater.sql.expressions import generated
+from headwater.sql.expressions import generated, row_functions
 from headwater.sql.expressions.column_scope import Scope
 from headwater.sql.expressions.compiling import Compiler
 from headwater.sql.functions import library
@@ -122,8 +122,8 @@ def test_an_expression_that_is_written_out_gives_what_its_functions_give(line: s
         return
     expression = compiled(text)
     noted: list[tuple[str, BaseException]] = []
-    column = generated.select_of([("c", expression.written)], lambda *each: noted.append(each))
-    condition = generated.filter_of(expression.written, "c", lambda *each: noted.append(each))
+    column = row_functions.select_of([("c", expression.written)], lambda *each: noted.append(each))
+    condition = row_functions.filter_of(expression.written, "c", lambda *each: noted.append(each))
     assert column is not None
     assert condition is not None
     for row in _ROWS:
@@ -157,8 +157,11 @@ def test_an_expression_gives_the_same_when_all_its_calls_are_made_by_column(
     monkeypatch.setattr(generated, "call", waiting)
     written = compiled(text).written
     for by_row, by_column in (
-        (generated.select_of([("c", written)], _note_to(one := [])), generated.select_by_column([("c", written)])),
-        (generated.filter_of(written, "c", _note_to(one)), generated.filter_by_column(written, "c")),
+        (
+            row_functions.select_of([("c", written)], _note_to(one := [])),
+            row_functions.select_by_column([("c", written)]),
+        ),
+        (row_functions.filter_of(written, "c", _note_to(one)), row_functions.filter_by_column(written, "c")),
     ):
         if by_column is None:
             return
@@ -251,7 +254,7 @@ def test_an_operand_that_is_needed_several_times_is_compiled_written_and_worked_
     expression = compiled(text)
     assert found["I"] == 1
     assert len(expression.written.write(generated.Source())) < 5 * len(text)
-    column = generated.select_of([("c", expression.written)], lambda *_: None)
+    column = row_functions.select_of([("c", expression.written)], lambda *_: None)
     assert column is not None
     for evaluate in (expression.evaluate, column):
         row = _CountedRow(_ROW)
@@ -264,7 +267,9 @@ def test_a_value_that_is_not_of_its_declared_type_makes_its_column_null_and_is_t
     """A function or an aggregate of a user may give one: the other columns and rows go on."""
     expression, plain = compiled(text), compiled("I")
     noted: list[tuple[str, BaseException]] = []
-    columns = generated.select_of([("c", expression.written), ("i", plain.written)], lambda *each: noted.append(each))
+    columns = row_functions.select_of(
+        [("c", expression.written), ("i", plain.written)], lambda *each: noted.append(each)
+    )
     assert columns is not None
     row = ["7", *_ROW[1:]]
     assert columns(row) == [None, "7"]
@@ -277,8 +282,8 @@ def test_what_python_does_not_compile_stays_a_tree_of_functions() -> None:
     deep = compiled("DEC > 1").written
     for _ in range(300):
         deep = generated.negation(deep, bool)
-    assert generated.filter_of(deep, "c", lambda *_: None) is None
-    assert generated.select_of([("c", deep)], lambda *_: None) is None
+    assert row_functions.filter_of(deep, "c", lambda *_: None) is None
+    assert row_functions.select_of([("c", deep)], lambda *_: None) is None
 
 
 def test_every_function_has_a_case() -> None:

@@ -3,20 +3,20 @@
 An expression with such calls is also written as a generator (`generated.Source(by_column=True)`): where a row comes to
 a call, it hands out the arguments and waits. So everything around a call is worked out as for one row alone: a branch
 of CASE that is not taken calls nothing, and what was worked out before is not worked out again. When all rows of a run
-wait or are done, the first call in the text that somebody waits for is made, with all who wait for it; nobody comes
-back to it later, so each call of an expression is one call for a run.
+wait or are done, the first call in the text that somebody waits for is made, with all who wait for it. Nobody comes
+back to it later but in REDUCE, item by item: so each call of an expression is one call for a run, and in REDUCE as many
+as the longest array has items.
 """
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from headwater.sql import budget
-from headwater.sql.functions.whole_calls import Arguments, Failed, WholeCall
+from headwater.sql.functions.whole_calls import Arguments, Failed, Waiting, WholeCall
 
 _ITEMS_MAX: Final = 8_000  # of an array, in one call
 Note = Callable[[str, BaseException], None]
-Waiting = Generator[tuple[int, Arguments], Any, Any]  # hands out the place of a call in the text, and its arguments
 
 
 class _Notes:

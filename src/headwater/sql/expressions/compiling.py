@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 from headwater.sql import budget
-from headwater.sql.expressions import closures, comparing, generated
+from headwater.sql.expressions import closures, comparing, generated, row_functions
 from headwater.sql.expressions.arithmetic import added, arithmetic, joined, negative
 from headwater.sql.expressions.casting import converter
 from headwater.sql.expressions.column_calls import ColumnLambda
@@ -433,24 +433,25 @@ class Compiler:
                 for pattern, each in zip(patterns, plain, strict=True)
             ):
                 continue
-            evaluates = []
+            evaluates: list[Evaluate] = []
+            written: list[Code | generated.Lambda] = []
             for pattern, argument, each in zip(patterns, node.arguments, plain, strict=True):
                 if isinstance(argument, tree.Lambda):
-                    evaluates.append(self._lambda(argument, pattern, bindings))
+                    made = self._lambda(argument, pattern, bindings)
+                    evaluates.append(made.evaluate)
+                    written.append(made)
                 else:
                     assert each is not None
                     evaluates.append(each.evaluate)
+                    written.append(each.written)
             returns = bindings.resolve(overload.signature.returns)
-            written = [
-                generated.calling(evaluate) if each is None else each.written
-                for evaluate, each in zip(evaluates, plain, strict=True)
-            ]
-            code = generated.call(overload.call, written, nulls=overload.nulls)
-            return Compiled(returns, closures.calling(overload.call, tuple(evaluates), nulls=overload.nulls), code)
+            assert overload.nulls, "functions that take lambdas take NULL"
+            code = generated.call_with_lambdas(overload.call, written, overload.waiting)
+            return Compiled(returns, closures.calling(overload.call, tuple(evaluates), nulls=True), code)
         given = [None if each is None else each.type for each in plain]
         raise registry.no_form(function.name, [each.signature for each in function.overloads], given, node.position)
 
-    def _lambda(self, node: tree.Lambda, pattern: Pattern, bindings: Bindings) -> Evaluate:
+    def _lambda(self, node: tree.Lambda, pattern: Pattern, bindings: Bindings) -> generated.Lambda:
         *taken, result = pattern.inner
         if len(taken) != len(node.parameters):
             raise SqlError(
@@ -463,9 +464,9 @@ class Compiler:
         body = Compiler(self._scope, inner).compile(node.body)
         if body.type is not None and not bindings.match(result, body.type):
             raise SqlError(f"The lambda gives {body.type}, which does not fit {result}.", position=node.position)
-        evaluate, by_column = body.evaluate, generated.value_by_column(body.written)
+        evaluate, by_column = body.evaluate, row_functions.value_by_column(body.written)
         if by_column is not None:
-            return lambda row: ColumnLambda(row[:place], evaluate, by_column)
+            return generated.Lambda(body.written, place, lambda row: ColumnLambda(row[:place], evaluate, by_column))
 
         def closure(row: list[Any]) -> Callable[..., Any]:
             outer = row[:place]
@@ -476,7 +477,7 @@ class Compiler:
 
             return call
 
-        return closure
+        return generated.Lambda(body.written, place, closure)
 
     def _no_lambda(self, node: tree.Lambda) -> NoReturn:
         raise SqlError("A lambda can only be an argument of a function that takes one.", position=node.position)

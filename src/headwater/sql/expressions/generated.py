@@ -3,8 +3,7 @@
 `Compiled.evaluate` is a tree of functions, each of which calls the next. For the commonest nodes (columns, literals,
 comparisons, arithmetic, AND, OR, NOT, IS NULL, IN, LIKE, CASE, CAST, calls) there is also `Compiled.code`, which writes
 the same as an expression of Python; where a node has none, its function is called. A filter or a whole SELECT list
-becomes one function of a row (`filter_of`, `select_of`), and a generator where it calls functions that take whole
-columns (`filter_by_column`, `select_by_column`).
+becomes one function of a row, and a generator where it calls functions that take whole columns (`row_functions`).
 
 Both give the same values and the same errors, in the same order: the cases of expressions run both ways. So an operand
 is left out only where its sibling decides and it could raise nothing itself (`is_safe`). What is written is made of
@@ -19,8 +18,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from headwater.sql import budget
-from headwater.sql.expressions.column_calls import ByColumn, Note
-from headwater.sql.functions.whole_calls import WholeCall
+from headwater.sql.expressions.column_calls import Note
+from headwater.sql.functions.whole_calls import Waiting, WholeCall
 from headwater.sql.values import EvaluationError
 
 Evaluate = Callable[[list[Any]], Any]
@@ -375,79 +374,57 @@ def call(
     return Code(write, spends=True)
 
 
-def filter_of(code: Code, what: str, note: Note) -> Callable[[Any], bool] | None:
-    """Whether a row passes: one without a value, or for which the condition fails, does not. None: not compiled."""
-    source = Source()
-    lines = _filter_lines(source, code, what, source.bind(note))
-    return None if lines is None else source.function(lines)
+@dataclass(frozen=True, slots=True)
+class Lambda:
+    """An argument that is a function. `body` is written over a row of `place` columns and the parameters behind them;
+    `evaluate` makes the function, of a row, that is called with one item after the other.
+    """
+
+    body: Code
+    place: int
+    evaluate: Evaluate
 
 
-def filter_by_column(code: Code, what: str) -> ByColumn | None:
-    """`filter_of` for many rows. None: it calls nothing that takes whole columns, or is not compiled."""
-    source = Source(by_column=True)
-    return _by_column(source, _filter_lines(source, code, what, "note"))
+def call_with_lambdas(
+    function: Callable[..., Any], arguments: Sequence[Code | Lambda], waiting: Callable[..., Waiting] | None
+) -> Code:
+    """A call that takes NULL. `waiting`: the same by column, with lambdas that wait for calls of many rows."""
+
+    def write(source: Source) -> str:
+        given = [None if isinstance(each, Lambda) else each.write(source) for each in arguments]
+        lambdas = [each for each in arguments if isinstance(each, Lambda)]
+        before = len(source.calls)
+        made = [_waiting_lambda(each, source) for each in lambdas] if waiting is not None and source.by_column else []
+        if waiting is not None and made and None not in made:
+            left = iter(made)
+            called = ", ".join(f"{source.bind(next(left))}(row, note)" if each is None else each for each in given)
+            return f"(yield from {source.bind(waiting)}({called}))"
+        del source.calls[before:]
+        each_time = iter(lambdas)
+        called = ", ".join(f"{source.bind(next(each_time).evaluate)}(row)" if each is None else each for each in given)
+        return f"{source.bind(function)}({called})"
+
+    return Code(write, spends=True)
 
 
-def _filter_lines(source: Source, code: Code, what: str, note: str) -> list[str] | None:
-    lines = [f"{source.bind(budget.begin)}()"] if code.spends else []
-    try:
-        test = code.write(source)
-    except RecursionError:
+def _waiting_lambda(given: Lambda, source: Source) -> Callable[..., Any] | None:
+    """A function of the row that makes the lambda. None: it has nothing to wait for, or is not compiled."""
+    before, place = len(source.calls), given.place
+    inner = Source(by_column=True)
+    inner.calls = source.calls
+    lines = [f"return {given.body.write(inner)}"]
+    begin = inner.function(lines) if len(source.calls) > before else None
+    if begin is None:
         return None
-    return [
-        "if row is None:",
-        "    return False",
-        *lines,
-        "try:",
-        f"    found = {test}",
-        "except Exception as error:",
-        f"    {note}({source.bind(what)}, error)",
-        "    return False",
-        "return found is True",
-    ]
 
+    def lambda_of(row: list[Any], note: Note) -> Callable[..., Waiting]:
+        outer = row[:place]
 
-def select_of(columns: Sequence[tuple[str, Code]], note: Note) -> Callable[[Any], list[Any] | None] | None:
-    """Rows to rows of these columns; a tombstone stays one, and a column that fails is NULL. None: not compiled."""
-    source = Source()
-    lines = _select_lines(source, columns, source.bind(note))
-    return None if lines is None else source.function(lines)
+        def run(*items: Any) -> Waiting:
+            budget.spend()
+            found: Waiting = begin([*outer, *items], note)
+            return found
 
+        return run
 
-def select_by_column(columns: Sequence[tuple[str, Code]]) -> ByColumn | None:
-    """`select_of` for many rows. None: it calls nothing that takes whole columns, or is not compiled."""
-    source = Source(by_column=True)
-    return _by_column(source, _select_lines(source, columns, "note"))
-
-
-def value_by_column(code: Code) -> ByColumn | None:
-    """Of an expression alone, which raises what it raises. None as above."""
-    source = Source(by_column=True)
-    try:
-        lines = [f"return {code.write(source)}"]
-    except RecursionError:
-        return None
-    return _by_column(source, lines)
-
-
-def _select_lines(source: Source, columns: Sequence[tuple[str, Code]], note: str) -> list[str] | None:
-    lines = ["if row is None:", "    return None"]
-    items = []
-    try:
-        for place, (name, code) in enumerate(columns):
-            if code.is_bare:
-                items.append(code.write(source))
-                continue
-            if code.spends:
-                lines.append(f"{source.bind(budget.begin)}()")
-            lines += ["try:", f"    c{place} = {code.write(source)}", "except Exception as error:"]
-            lines += [f"    {note}({source.bind(name)}, error)", f"    c{place} = None"]
-            items.append(f"c{place}")
-    except RecursionError:
-        return None
-    return [*lines, f"return [{', '.join(items)}]"]
-
-
-def _by_column(source: Source, lines: Sequence[str] | None) -> ByColumn | None:
-    made = source.function(lines) if lines is not None and source.calls else None
-    return None if made is None else ByColumn(made, tuple(source.calls))
+    return lambda_of

@@ -1,15 +1,17 @@
 """TRANSFORM, FILTER and REDUCE: functions that take lambdas, over arrays and maps.
 
 A lambda that calls functions of whole columns has `of_all`, which gives for many items at once what it gives for one
-after the other. REDUCE needs each result for the next item.
+after the other. REDUCE needs each result for the next item: of several rows it takes an item each, in lock-step, where
+its lambda waits for calls that are made for all of them (`_waiting`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from headwater.sql.functions.registry import scalar
+from headwater.sql.functions.whole_calls import Waiting
 from headwater.sql.values import EvaluationError
 
 _CATEGORY = "LAMBDA"
@@ -69,25 +71,39 @@ def filter_map(mapping: dict[Any, Any] | None, function: Function) -> dict[Any, 
     return {key: value for (key, value), passes in zip(mapping.items(), passed, strict=True) if passes}
 
 
+def _reduce(items: Iterable[tuple[Any, ...]], state: Any, function: Function) -> Any:
+    for each in items:
+        state = function(state, *each)
+    return state
+
+
+def _waiting(items: Iterable[tuple[Any, ...]], state: Any, function: Callable[..., Waiting]) -> Waiting:
+    for each in items:
+        state = yield from function(state, *each)
+    return state
+
+
+def _reduce_array_waiting(array: list[Any] | None, state: Any, function: Callable[..., Waiting]) -> Waiting:
+    items = [] if array is None or state is None else [(each,) for each in array]
+    return _waiting(items, state, function)
+
+
+def _reduce_map_waiting(mapping: dict[Any, Any] | None, state: Any, function: Callable[..., Waiting]) -> Waiting:
+    return _waiting([] if mapping is None or state is None else mapping.items(), state, function)
+
+
 @scalar(
     "REDUCE",
     "(array ARRAY<T>, state S, lambda LAMBDA(S, T) => S) -> S",
     "A state through all items, from first to last.",
     category=_CATEGORY,
     nulls=True,
+    waiting=_reduce_array_waiting,
 )
 def reduce_array(array: list[Any] | None, state: Any, function: Function) -> Any:
-    if array is None or state is None:
-        return state
-    for each in array:
-        state = function(state, each)
-    return state
+    return state if array is None or state is None else _reduce([(each,) for each in array], state, function)
 
 
-@scalar("REDUCE", "(map MAP<K, V>, state S, lambda LAMBDA(S, K, V) => S) -> S", nulls=True)
+@scalar("REDUCE", "(map MAP<K, V>, state S, lambda LAMBDA(S, K, V) => S) -> S", nulls=True, waiting=_reduce_map_waiting)
 def reduce_map(mapping: dict[Any, Any] | None, state: Any, function: Function) -> Any:
-    if mapping is None or state is None:
-        return state
-    for key, value in mapping.items():
-        state = function(state, key, value)
-    return state
+    return state if mapping is None or state is None else _reduce(mapping.items(), state, function)

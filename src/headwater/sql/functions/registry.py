@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from headwater.sql.functions.signatures import Bindings, Implementation, Returns, Signature, parse_signature
-from headwater.sql.functions.whole_calls import WholeCall
+from headwater.sql.functions.whole_calls import Waiting, WholeCall
 from headwater.sql.language import types
 from headwater.sql.language.errors import Position, SqlError
 from headwater.sql.language.types import Type
@@ -31,6 +31,7 @@ class Overload:
     returns: Returns | None
     widen: bool  # arguments are brought to the types of the parameters before the call
     whole: WholeCall | None = None  # the same for many rows at once
+    waiting: Callable[..., Waiting] | None = None  # the same with lambdas that wait for calls of many rows
 
 
 @dataclass(slots=True)
@@ -56,6 +57,7 @@ def scalar(
     nulls: bool = False,
     returns: Returns | None = None,
     widen: bool = True,
+    waiting: Callable[..., Waiting] | None = None,
 ) -> Callable[[_F], _F]:
     """Declares one form of a scalar function."""
 
@@ -63,7 +65,7 @@ def scalar(
         known = SCALARS.setdefault(name, ScalarFunction(name, category, description))
         known.description = known.description or description
         known.category = known.category or category
-        known.overloads.append(Overload(parse_signature(signature), call, nulls, returns, widen))
+        known.overloads.append(Overload(parse_signature(signature), call, nulls, returns, widen, waiting=waiting))
         return call
 
     return declare

@@ -1,6 +1,6 @@
 """What a function that takes whole columns is, to the expressions that call it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,3 +16,6 @@ class Failed:
 
 WholeCall = Callable[[Sequence[Arguments]], Sequence[Any]]
 """A function by column: for each row its value, or `Failed`. It raises nothing."""
+
+Waiting = Generator[tuple[int, Arguments], Any, Any]
+"""A row at a call that is made for many rows: it hands out the place of the call in the text, and its arguments."""

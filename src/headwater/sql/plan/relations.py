@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from headwater.sql import budget
-from headwater.sql.expressions import generated
+from headwater.sql.expressions import row_functions
 from headwater.sql.expressions.column_calls import ByColumn
 from headwater.sql.expressions.column_scope import Scope
 from headwater.sql.expressions.compiled import Compiled, Evaluate
@@ -144,30 +144,32 @@ def guarded(evaluate: Evaluate, what: str, errors: Errors, otherwise: Any = None
 
 def filtering(condition: Compiled, what: str, errors: Errors) -> RowFunction:
     """`predicate` of a condition, written out where that can be."""
-    by_row = generated.filter_of(condition.written, what, errors.note) or predicate(condition.evaluate, what, errors)
-    return RowFunction(by_row, generated.filter_by_column(condition.written, what), errors)
+    by_row = row_functions.filter_of(condition.written, what, errors.note) or predicate(
+        condition.evaluate, what, errors
+    )
+    return RowFunction(by_row, row_functions.filter_by_column(condition.written, what), errors)
 
 
 def selection(columns: Sequence[tuple[str, Compiled]], errors: Errors) -> RowFunction:
     """`projection` of columns that are guarded by their names, written out where that can be."""
     written = [(name, each.written) for name, each in columns]
-    by_row = generated.select_of(written, errors.note) or projection(
+    by_row = row_functions.select_of(written, errors.note) or projection(
         [guarded(each.evaluate, name, errors) for name, each in columns]
     )
-    return RowFunction(by_row, generated.select_by_column(written), errors)
+    return RowFunction(by_row, row_functions.select_by_column(written), errors)
 
 
 def condition_of(condition: Compiled, what: str, errors: Errors) -> RowFunction:
     """As `filtering`, for few rows: nothing is compiled for a row alone."""
     return RowFunction(
-        predicate(condition.evaluate, what, errors), generated.filter_by_column(condition.written, what), errors
+        predicate(condition.evaluate, what, errors), row_functions.filter_by_column(condition.written, what), errors
     )
 
 
 def values_of(columns: Sequence[tuple[str, Compiled]], errors: Errors) -> RowFunction:
     """As `selection`, for few rows."""
     by_row = projection([guarded(each.evaluate, name, errors) for name, each in columns])
-    return RowFunction(by_row, generated.select_by_column([(name, each.written) for name, each in columns]), errors)
+    return RowFunction(by_row, row_functions.select_by_column([(name, each.written) for name, each in columns]), errors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +222,7 @@ def appending(columns: Sequence[tuple[str, Compiled]], errors: Errors) -> Callab
 
 def takes_columns(compiled: Compiled) -> bool:
     """Whether it calls a function that takes the rows of a run at once."""
-    return generated.select_by_column([("", compiled.written)]) is not None
+    return row_functions.select_by_column([("", compiled.written)]) is not None
 
 
 def predicate(evaluate: Evaluate, what: str, errors: Errors) -> Callable[[Any], bool]:

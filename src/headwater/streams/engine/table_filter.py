@@ -40,12 +40,27 @@ class TableFilter:
         return View(lambda: ComputedGetter(above.make(), self._compute_found), above.store_names)
 
     def __call__(self) -> Processor:
-        return TableFilterProcessor(self.compute, self._store_name, self._send_old_values, self.use_versioned_semantics)
+        return TableFilterProcessor(
+            self._predicate,
+            self._negated,
+            self.compute,
+            self._store_name,
+            self._send_old_values,
+            self.use_versioned_semantics,
+        )
 
 
 class TableFilterProcessor(ComputedTableProcessor):
     def __init__(
-        self, compute: Callable[[Any, Any], Any], store_name: str | None, send_old_values: bool, versioned: bool
+        self,
+        predicate: Callable[[Any, Any], Any],
+        negated: bool,
+        compute: Callable[[Any, Any], Any],
+        store_name: str | None,
+        send_old_values: bool,
+        versioned: bool,
     ) -> None:
         super().__init__(compute, store_name, send_old_values, skips_missing=not versioned)
+        self.predicate = predicate  # of values that are there
+        self.negated = negated
         self.versioned = versioned

@@ -187,25 +187,25 @@ class Compiler:
         sink = self.task.nodes[node.name]
         if not isinstance(sink, Sink) or not isinstance(sink.topic, str) or flow.old is not None:
             raise NotInLane("a sink whose topic each record names")
-        key_serde, value_serde = node.key or self.task.settings.key, node.value or self.task.settings.value
-        window = flow.window
+        output, key, place = self._topic_of(node, sink.topic, flow)
+        value = self._sent_value(output, node, flow, node.value or self.task.settings.value)
+        output.write(self.code, key, value, flow.time, place)
+
+    def _topic_of(self, node: SinkNode, topic: str, flow: Flow) -> tuple[Output, str, str | None]:
+        """Where a record goes, its key as bytes, and its partition where each record names its own."""
+        key_serde, window = node.key or self.task.settings.key, flow.window
         if isinstance(key_serde, WindowedSerde):
             if window is None or window.serde is not key_serde.inner or not isinstance(node.partitioner, ByInnerKey):
                 raise NotInLane("windows that are partitioned otherwise")
             from headwater.client.partitioner import partition_for_key
 
-            key, topic = window.both, sink.topic
             count = self.code.name("count")
             self.code.before.append(f"{count} = {self.code.bind(self._count, 'count_of')}({topic!r})")
             place = f"0 if {count} == 1 else {self.code.bind(partition_for_key, 'place')}({window.inner}, {count})"
-            output = self.output(topic, None, placed=True)
-            output.write(self.code, key, self._sent_value(output, node, flow, value_serde), flow.time, place)
-            return
+            return self.output(topic, None, placed=True), window.both, place
         if node.partitioner is not None:
             raise NotInLane("a partitioner")
-        output = self.output(sink.topic, None)
-        value = self._sent_value(output, node, flow, value_serde)
-        output.write(self.code, self.raw_key(flow, key_serde), value, flow.time)
+        return self.output(topic, None), self.raw_key(flow, key_serde), None
 
     def _sent_value(self, output: Output, node: SinkNode, flow: Flow, serde: Serde) -> str:
         return flow.value if self._takes_objects(output, node, flow, serde) else self.raw_value(flow, serde)
@@ -216,29 +216,36 @@ class Compiler:
         if not names or last not in self._sinks:
             return False
         node, sink = self._sinks[last], self.task.nodes[last]
-        key_serde, value_serde = node.key or self.task.settings.key, node.value or self.task.settings.value
-        if not isinstance(sink, Sink) or not isinstance(sink.topic, str) or flow.old is not None:
+        if not isinstance(sink, Sink) or not isinstance(sink.topic, str):
             return False
-        if node.partitioner is not None or isinstance(key_serde, WindowedSerde):
+        steps = TrailingSteps(child, [self.task.nodes[each] for each in names])
+        if steps.begins_at_table != (flow.old is not None) or not steps.ends_at_stream:
             return False
-        output = self.output(sink.topic, None)
+        output, key, place = self._topic_of(node, sink.topic, flow)
         if output.steps is None:
-            if output.of_objects is not None or not self._takes_objects(output, node, flow, value_serde):
+            value_serde = node.value or self.task.settings.value
+            if output.of_objects is not None or not self._takes_objects(
+                output, node, flow, value_serde, by_column=True
+            ):
                 return False
-            output.steps = TrailingSteps(child, [self.task.nodes[each] for each in names])  # type: ignore[misc]
+            output.steps = steps
         if output.steps.first != child:
             raise NotInLane("two ways to one topic by column")
-        output.write(self.code, self.raw_key(flow, key_serde), f"({flow.key}, {flow.value})", flow.time)
+        record = (flow.key, flow.value) if flow.old is None else (flow.key, flow.value, flow.old)
+        output.write(self.code, key, f"({', '.join(record)})", flow.time, place)
         return True
 
-    def _takes_objects(self, output: Output, node: SinkNode, flow: Flow, serde: Serde) -> bool:
-        """Whether this topic gets its values as objects.
+    def _takes_objects(
+        self, output: Output, node: SinkNode, flow: Flow, serde: Serde, *, by_column: bool = False
+    ) -> bool:
+        """Whether this topic gets its values as objects: `by_column`, or where its serde writes them quicker together.
         The first way to its sink decides; with two sinks none does.
         """
         if output.of_objects is None:
             alone = sum(each.topic == node.topic for each in self._sinks.values()) == 1
             has_bytes = flow.raw_value is not None and flow.raw_value.serde is serde
-            output.of_objects = getattr(serde, "serialize_all", None) is not None and alone and not has_bytes
+            together = by_column or getattr(serde, "serialize_all", None) is not None
+            output.of_objects = together and alone and not has_bytes
             output.results.serde = serde if output.of_objects else None
         return output.of_objects
 
