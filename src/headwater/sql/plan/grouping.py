@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from headwater.sql.expressions.compiled import Compiled, Evaluate
+from headwater.sql.expressions.compiling import Compiler
 from headwater.sql.formats.internal import ROWS
 from headwater.sql.formats.library import format_named
 from headwater.sql.formats.port import Field
@@ -98,14 +99,15 @@ def _grouping(query: tree.Query, relation: Relation) -> list[_Grouping]:
     found: list[_Grouping] = []
     unnamed = 0
     aliases = {each.expression: each.alias for each in query.select if isinstance(each, tree.SelectItem) and each.alias}
+    compiler, holders = relation.compiler(), relation.holders()
     for expression in query.group_by or ():
         if has_aggregates(expression):
             raise SqlError("GROUP BY does not support aggregate functions.", position=expression.position)
-        compiled = relation.compiler().compile(expression)
+        compiled = compiler.compile(expression)
         if compiled.type is None or compiled.type.base in (Base.MAP,):
             raise SqlError(f"GROUP BY cannot take {compiled.type or 'NULL'}.", position=expression.position)
         if isinstance(expression, tree.Column):
-            several = sum(each.name == expression.name for each in relation.row) > 1
+            several = len(holders.get(expression.name, ())) > 1
             name = f"{expression.source}_{expression.name}" if several and expression.source else expression.name
         elif isinstance(expression, tree.FieldOf):
             name = aliases.get(expression) or expression.name
@@ -119,14 +121,15 @@ def _grouping(query: tree.Query, relation: Relation) -> list[_Grouping]:
 def _calls(expressions: Sequence[tree.Expression], relation: Relation) -> list[_Call]:
     """Each different aggregate once, in the order in which they stand."""
     found: dict[tree.Call, _Call] = {}
+    compiler = relation.compiler()
     for expression in expressions:
         for each in parts(expression):
             if isinstance(each, tree.Call) and is_aggregate(each) and each not in found:
-                found[each] = _call(each, relation)
+                found[each] = _call(each, compiler)
     return list(found.values())
 
 
-def _call(call: tree.Call, relation: Relation) -> _Call:
+def _call(call: tree.Call, compiler: Compiler) -> _Call:
     for inner in call.arguments:
         if has_aggregates(inner):
             raise SqlError(f"Aggregate functions can not be nested: {call.function}", position=inner.position)
@@ -138,20 +141,18 @@ def _call(call: tree.Call, relation: Relation) -> _Call:
         last = arguments.pop()
         assert isinstance(last, tree.Literal)
         constants.insert(0, last.value)
-    compiled = [relation.compiler().compile(each) for each in arguments]
+    compiled = [compiler.compile(each) for each in arguments]
     aggregate = function.resolve([each.type for each in compiled], constants, call.position)
     return _Call(call, aggregate, tuple(compiled))
 
 
 def _check_plain(expressions: Sequence[tree.Expression], grouping: Sequence[_Grouping]) -> None:
-    grouped = {each.expression for each in grouping}
+    is_grouped = _grouped(grouping)
     for expression in expressions:
         rest = replaced(
             expression,
             lambda each: (
-                tree.Literal(None)
-                if _is_grouped(each, grouped) or (isinstance(each, tree.Call) and is_aggregate(each))
-                else None
+                tree.Literal(None) if is_grouped(each) or (isinstance(each, tree.Call) and is_aggregate(each)) else None
             ),
         )
         for column in columns(rest):
@@ -163,13 +164,22 @@ def _check_plain(expressions: Sequence[tree.Expression], grouping: Sequence[_Gro
                 )
 
 
-def _is_grouped(expression: tree.Expression, grouped: set[tree.Expression]) -> bool:
-    if expression in grouped:
-        return True
-    return isinstance(expression, tree.Column) and any(
-        isinstance(each, tree.Column) and each.name == expression.name and None in (each.source, expression.source)
-        for each in grouped
-    )
+def _grouped(grouping: Sequence[_Grouping]) -> Callable[[tree.Expression], bool]:
+    """Whether an expression is grouped by; a column without its source is the one of any source."""
+    expressions = {each.expression for each in grouping}
+    sources: dict[str, set[str | None]] = {}
+    for each in expressions:
+        if isinstance(each, tree.Column):
+            sources.setdefault(each.name, set()).add(each.source)
+
+    def is_grouped(expression: tree.Expression) -> bool:
+        if expression in expressions:
+            return True
+        if not isinstance(expression, tree.Column) or expression.name not in sources:
+            return False
+        return expression.source is None or None in sources[expression.name]
+
+    return is_grouped
 
 
 def _aggregated(
@@ -291,7 +301,8 @@ def _key_of(evaluates: Sequence[Evaluate]) -> Callable[[list[Any] | None], list[
 
 def _is_key(relation: Relation, grouping: Sequence[_Grouping]) -> bool:
     """Whether rows are grouped by their key already, in its order."""
-    places = [relation.key_place(each.expression) for each in grouping]
+    place_of = relation.key_places()
+    places = [place_of(each.expression) for each in grouping]
     return places == list(range(len(relation.key)))
 
 
@@ -330,6 +341,10 @@ def _behind(
     )
     places = {each.call: place for place, each in enumerate(calls)}
     names = {each.expression: each.name for each in grouping}
+    of_column: dict[str, str] = {}
+    for known, name in names.items():
+        if isinstance(known, tree.Column):
+            of_column.setdefault(known.name, name)
 
     def change(expression: tree.Expression) -> tree.Expression | None:
         if isinstance(expression, tree.Call) and expression in places:
@@ -339,9 +354,8 @@ def _behind(
         if isinstance(expression, tree.Column):
             if expression.name in WINDOW_BOUNDS:
                 return tree.Column(expression.name, position=expression.position)
-            for known, name in names.items():
-                if isinstance(known, tree.Column) and known.name == expression.name:
-                    return tree.Column(name, position=expression.position)
+            if expression.name in of_column:
+                return tree.Column(of_column[expression.name], position=expression.position)
         return None
 
     return Grouped(behind, lambda expression: replaced(expression, change))

@@ -36,7 +36,7 @@ class _Side:
 
     @property
     def is_key(self) -> bool:
-        return len(self.relation.key) == 1 and self.relation.key_place(self.expression) == 0
+        return len(self.relation.key) == 1 and self.relation.key_places()(self.expression) == 0
 
     def equal_columns(self) -> list[tuple[str | None, str]]:
         """The columns that are equal to the expression in every row: itself, and what earlier joins made equal to

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from headwater.sql.expressions.compiled import Compiled, widened
+from headwater.sql.expressions.compiling import Compiler
 from headwater.sql.formats.internal import ROWS
 from headwater.sql.formats.library import format_named
 from headwater.sql.formats.port import Field
@@ -93,14 +94,16 @@ class QueryBuilder:
         self._plain = not transient and not RESERVED & names_of(query)
         relation = self._source(query.source)
         key_format = with_.key(_default_key(relation, query))
+        calls = _table_functions(query)
         if query.where is not None:
-            is_last = query.group_by is None and query.partition_by is None and not _table_functions(query)
+            is_last = query.group_by is None and query.partition_by is None and not calls
             relation = self._filtered(relation, query.where, "WHERE", is_last=is_last)
-        relation = self._exploded(query, relation) if _table_functions(query) else relation
+        relation = self._exploded(calls, relation) if calls else relation
         if query.partition_by is not None:
             relation = self._partitioned(query, relation, key_format)
         items = selecting.spread(query, relation, transient=transient)
-        items = [Item(each.name, _synthetic(each.expression, _table_functions(query))) for each in items]
+        synthetic = {call: f"KSQL_SYNTH_{place}" for place, call in enumerate(calls)}
+        items = [Item(each.name, _synthetic(each.expression, synthetic)) for each in items] if calls else items
         having = query.having
         if query.group_by is not None:
             grouped = grouping.group(query, relation, [each.expression for each in items], key_format, self._errors)
@@ -154,12 +157,12 @@ class QueryBuilder:
             return relation
         return relation.with_node(relation.node.filter(passes.of_records))
 
-    def _exploded(self, query: tree.Query, relation: Relation) -> Relation:
+    def _exploded(self, calls: Sequence[tree.Call], relation: Relation) -> Relation:
         """Each table function of SELECT becomes a column; each row as many rows as the longest of them has items."""
-        calls = _table_functions(query)
         if relation.kind is SourceKind.TABLE:
             raise SqlError("Table source is not supported with table functions", position=calls[0].position)
-        compiled = [self._table_function(call, relation) for call in calls]
+        compiler = relation.compiler()
+        compiled = [self._table_function(call, compiler) for call in calls]
         errors, width = self._errors, len(relation.row)
         taken = [(function.name, each) for function, arguments, _ in compiled for each in arguments]
         precomputed = grouping.PrecomputedColumns(taken, width, errors, runs=True)
@@ -187,10 +190,10 @@ class QueryBuilder:
         node = node.flat_map_values(lambda row: explode(row), value=ROWS)
         return replace(relation, node=node, row=(*relation.row, *new))
 
-    def _table_function(self, call: tree.Call, relation: Relation) -> tuple[TableFunction, list[Compiled], Type]:
+    def _table_function(self, call: tree.Call, compiler: Compiler) -> tuple[TableFunction, list[Compiled], Type]:
         function = table_function_named(call.function)
         assert function is not None
-        arguments = [relation.compiler().compile(each) for each in call.arguments]
+        arguments = [compiler.compile(each) for each in call.arguments]
         known = [each.type for each in arguments if each.type is not None]
         returns = function.returns(known) if len(known) == len(arguments) else None
         if returns is None:
@@ -225,12 +228,13 @@ class QueryBuilder:
         aliases = {
             each.expression: each.alias for each in query.select if isinstance(each, tree.SelectItem) and each.alias
         }
+        compiler, holders = relation.compiler(), relation.holders()
         for expression in query.partition_by:
-            compiled = relation.compiler().compile(expression)
+            compiled = compiler.compile(expression)
             if compiled.type is None:
                 raise SqlError("PARTITION BY needs an expression with a type.", position=expression.position)
-            name, unnamed = _key_name(expression, relation, aliases, unnamed)
-            same = frozenset(_holders(expression, relation))
+            name, unnamed = _key_name(expression, holders, aliases, unnamed)
+            same = frozenset(_holders(expression, holders))
             columns.append(KeyColumn(name, compiled.type, same, expression))
             keys.append(("PARTITION BY", compiled))
         serde = format_named(key_format.name).serde(
@@ -410,32 +414,33 @@ def _aggregates(items: Sequence[Item]) -> list[str]:
 
 
 def _table_functions(query: tree.Query) -> list[tree.Call]:
-    found: list[tree.Call] = []
+    found: dict[tree.Call, None] = {}
     for item in query.select:
         if isinstance(item, tree.SelectItem):
             for each in parts(item.expression):
-                if isinstance(each, tree.Call) and table_function_named(each.function) and each not in found:
-                    found.append(each)
-    return found
+                if isinstance(each, tree.Call) and table_function_named(each.function):
+                    found[each] = None
+    return list(found)
 
 
-def _synthetic(expression: tree.Expression, calls: Sequence[tree.Call]) -> tree.Expression:
+def _synthetic(expression: tree.Expression, names: Mapping[tree.Call, str]) -> tree.Expression:
     """With the columns that table functions have become, in their places."""
     return replaced(
         expression,
         lambda each: (
-            tree.Column(f"KSQL_SYNTH_{calls.index(each)}", position=each.position)
-            if isinstance(each, tree.Call) and each in calls
-            else None
+            tree.Column(names[each], position=each.position) if isinstance(each, tree.Call) and each in names else None
         ),
     )
 
 
 def _key_name(
-    expression: tree.Expression, relation: Relation, aliases: Mapping[tree.Expression, str | None], unnamed: int
+    expression: tree.Expression,
+    holders: Mapping[str, Sequence[str | None]],
+    aliases: Mapping[tree.Expression, str | None],
+    unnamed: int,
 ) -> tuple[str, int]:
     if isinstance(expression, tree.Column):
-        several = sum(each.name == expression.name for each in relation.row) > 1
+        several = len(holders.get(expression.name, ())) > 1
         return (f"{expression.source}_{expression.name}" if several and expression.source else expression.name), unnamed
     if isinstance(expression, tree.FieldOf) and expression not in aliases:
         return expression.name, unnamed
@@ -443,12 +448,9 @@ def _key_name(
     return (alias, unnamed) if alias else (f"KSQL_COL_{unnamed}", unnamed + 1)
 
 
-def _holders(expression: tree.Expression, relation: Relation) -> list[tuple[str | None, str]]:
+def _holders(expression: tree.Expression, holders: Mapping[str, Sequence[str | None]]) -> list[tuple[str | None, str]]:
     """The columns of the row that a column of PARTITION BY is."""
     if not isinstance(expression, tree.Column):
         return []
-    return [
-        (each.source, each.name)
-        for each in relation.row
-        if each.name == expression.name and expression.source in (None, each.source)
-    ]
+    sources = holders.get(expression.name, ())
+    return [(each, expression.name) for each in sources if expression.source in (None, each)]

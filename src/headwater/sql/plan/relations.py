@@ -78,10 +78,10 @@ class Relation:
 
     def row_of_key(self) -> Callable[[Any], list[Any]]:
         """A row in which only the columns of the key have values: what a tombstone still says."""
-        places = [
-            next((at for at, each in enumerate(self.row) if (each.source, each.name) in column.same_as), None)
-            for column in self.key
-        ]
+        known: dict[tuple[str | None, str], int] = {}
+        for at, each in enumerate(self.row):
+            known.setdefault((each.source, each.name), at)
+        places = [min((known[each] for each in column.same_as if each in known), default=None) for column in self.key]
         width = len(self.row)
 
         def row(key: Any) -> list[Any]:
@@ -93,22 +93,34 @@ class Relation:
 
         return row
 
-    def key_place(self, expression: tree.Expression) -> int | None:
-        """Which column of the key an expression is, if it is one."""
+    def key_places(self) -> Callable[[tree.Expression], int | None]:
+        """Which column of the key an expression is, if it is one. For many expressions, it is made once."""
+        by_expression: dict[tree.Expression, int] = {}
+        by_column: dict[tuple[str | None, str], int] = {}
         for place, column in enumerate(self.key):
-            if column.expression is not None and column.expression == expression:
-                return place
-            if isinstance(expression, tree.Column) and self._names_key(expression, column):
-                return place
-        return None
+            if column.expression is not None:
+                by_expression.setdefault(column.expression, place)
+            for same in column.same_as:
+                by_column.setdefault(same, place)
+        holders = self.holders()
 
-    def _names_key(self, expression: tree.Column, column: KeyColumn) -> bool:
-        if (expression.source, expression.name) in column.same_as:
-            return True
-        if expression.source is not None:
-            return False
-        holders = [each.source for each in self.row if each.name == expression.name]
-        return len(holders) == 1 and (holders[0], expression.name) in column.same_as
+        def place_of(expression: tree.Expression) -> int | None:
+            found = [by_expression.get(expression)]
+            if isinstance(expression, tree.Column):
+                found.append(by_column.get((expression.source, expression.name)))
+                sources = holders.get(expression.name, [])
+                if expression.source is None and len(sources) == 1:
+                    found.append(by_column.get((sources[0], expression.name)))
+            return min((place for place in found if place is not None), default=None)
+
+        return place_of
+
+    def holders(self) -> dict[str, list[str | None]]:
+        """The sources of the columns of each name."""
+        found: dict[str, list[str | None]] = {}
+        for each in self.row:
+            found.setdefault(each.name, []).append(each.source)
+        return found
 
 
 @dataclass(slots=True)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from headwater.sql.language import tree, types
@@ -26,7 +25,7 @@ def spread(query: tree.Query, relation: Relation, *, transient: bool = False) ->
     columns.
     """
     items: list[Item] = []
-    taken: set[str] = set()
+    names, place_of = _Names(relation), relation.key_places()
     for each in query.select:
         if isinstance(each, tree.SelectAll):
             found = _all(each, relation, transient)
@@ -36,19 +35,19 @@ def spread(query: tree.Query, relation: Relation, *, transient: bool = False) ->
             found = [(each.alias or "", each.expression)]
         for name, expression in found:
             if not name:
-                name = _name_of(expression, relation, taken)
-            if name in taken:
+                name = names.of(expression)
+            if name in names.taken:
                 raise SqlError(
                     f"Duplicate column name: {types.quoted(name)}. The projection contains two columns of that name.",
                     hint="Give one of them another name with AS.",
                     position=each.position,
                 )
-            if name in RESERVED and not transient and relation.key_place(expression) is None:
+            if name in RESERVED and not transient and place_of(expression) is None:
                 raise SqlError(
                     f"Reserved column name in select: {types.quoted(name)}. Please remove or alias the column.",
                     position=each.position,
                 )
-            taken.add(name)
+            names.taken.add(name)
             items.append(Item(name, expression))
     return items
 
@@ -91,23 +90,41 @@ def _fields(item: tree.SelectFields, relation: Relation) -> list[tuple[str, tree
     return [(name, tree.FieldOf(item.of, name, position=item.position)) for name, _ in of.type.fields]
 
 
-def _name_of(expression: tree.Expression, relation: Relation, taken: set[str]) -> str:
-    if isinstance(expression, tree.Column):
-        sources = [each.source for each in relation.row if each.name == expression.name]
-        if expression.source is not None and len(sources) > 1 and len(relation.sources) > 1:
-            return f"{expression.source}_{expression.name}"
-        return expression.name
-    if isinstance(expression, tree.FieldOf):
-        name, count = expression.name, 0
-        known = taken | {each.name for each in relation.row}
-        while (candidate := f"{name}_{count}" if count else name) in known:
-            count += 1
-        return candidate
-    for column in relation.key:
-        if column.expression is not None and column.expression == expression:
-            return column.name
-    used = taken | {each.name for each in relation.row} | {each.name for each in relation.key}
-    return next(name for count in itertools.count() if (name := f"KSQL_COL_{count}") not in used)
+class _Names:
+    """Names for columns without one, beside those that are `taken`. Taken names only become more, so the next number is
+    looked for where the last was found.
+    """
+
+    def __init__(self, relation: Relation) -> None:
+        self.taken: set[str] = set()
+        self._holders = relation.holders()
+        self._is_join = len(relation.sources) > 1
+        self._of_key: dict[tree.Expression, str] = {}
+        for column in relation.key:
+            if column.expression is not None:
+                self._of_key.setdefault(column.expression, column.name)
+        self._keys = {each.name for each in relation.key}
+        self._numbers: dict[str, int] = {}
+
+    def of(self, expression: tree.Expression) -> str:
+        if isinstance(expression, tree.Column):
+            several = len(self._holders.get(expression.name, ())) > 1
+            if expression.source is not None and several and self._is_join:
+                return f"{expression.source}_{expression.name}"
+            return expression.name
+        if isinstance(expression, tree.FieldOf):
+            base = expression.name
+            return self._first(base, lambda number: f"{base}_{number}" if number else base, ())
+        if expression in self._of_key:
+            return self._of_key[expression]
+        return self._first("", lambda number: f"KSQL_COL_{number}", self._keys)
+
+    def _first(self, what: str, name: Callable[[int], str], more: Collection[str]) -> str:
+        number = self._numbers.get(what, 0)
+        while (found := name(number)) in self.taken or found in self._holders or found in more:
+            number += 1
+        self._numbers[what] = number
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +139,9 @@ def divide(items: Sequence[Item], relation: Relation, what: str, *, partial: boo
     """Items that name a column of the key are the key; each column of the key must be named once."""
     found: dict[int, Item] = {}
     value: list[Item] = []
+    place_of = relation.key_places()
     for item in items:
-        place = relation.key_place(item.expression)
+        place = place_of(item.expression)
         if place is None or (
             place in found and relation.key[place].expression is None and _other_side(item, found[place])
         ):
