@@ -74,6 +74,28 @@ def negotiate(accept: str | None, offered: tuple[str, ...]) -> str | None:
     return best
 
 
+def preferred(accept: str | None, offered: tuple[str, ...]) -> str | None:
+    """As `negotiate`; but of types that are as welcome as each other, the one that is named more exactly, then the one
+    that is named first, and only then the one that is offered first.
+    """
+    if accept is None or not accept.strip():
+        return offered[0]
+    ranges = [_media_range(piece) for piece in accept.split(",")[:50] if piece.strip()]
+    best, best_rank = None, (0.0, 0, 0)
+    for content_type in offered:
+        fitting = [
+            (specific, -at, quality)
+            for at, (pattern, quality) in enumerate(ranges)
+            if (specific := _fits(pattern, content_type))
+        ]
+        if not fitting:
+            continue
+        specific, place, quality = max(fitting)
+        if quality > 0 and (best is None or (quality, specific, place) > best_rank):
+            best, best_rank = content_type, (quality, specific, place)
+    return best
+
+
 def _media_range(piece: str) -> tuple[str, float]:
     name, *parameters = (part.strip() for part in piece.split(";"))
     quality = 1.0

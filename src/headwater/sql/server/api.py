@@ -24,6 +24,7 @@ from headwater.sql.language.parser import split
 from headwater.sql.plan.catalog import SourceInfo
 from headwater.sql.plan.insertion import check_insertable
 from headwater.sql.server import answers, inserting, rights, ws_query
+from headwater.sql.server.accepting import ANYTHING, DELIMITED, DOCUMENTS, KSQL_JSON, ROWS, producing, wants_array
 from headwater.sql.server.health import Health, cluster_status
 from headwater.sql.server.node import SqlNode
 from headwater.sql.server.refusals import BAD_STATEMENT, code_of
@@ -39,8 +40,6 @@ from headwater.web.origin import check_origin, media_type
 from headwater.web.rights import require
 from headwater.web.router import Router
 
-KSQL_JSON: Final = "application/vnd.ksql.v1+json"
-DELIMITED: Final = "application/vnd.ksqlapi.delimited.v1"
 _TOPIC_NAME: Final = "[a-zA-Z0-9._-]+"
 _CURLS_OWN: Final = "application/x-www-form-urlencoded"
 BAD_REQUEST: Final = inserting.BAD_REQUEST
@@ -52,25 +51,25 @@ NOT_CAUGHT_UP: Final = 50301
 def make_door(node: SqlNode) -> Door:
     api = Api(node)
     router = Router()
-    for method, path, handler in (
-        ("POST", "/ksql", api.ksql),
-        ("POST", "/query", api.query),
-        ("POST", "/query-stream", api.query_stream),
-        ("POST", "/inserts-stream", api.inserts_stream),
-        ("POST", "/close-query", api.close_query),
-        ("POST", "/ksql/terminate", api.terminate),
-        ("GET", "/", api.info),
-        ("GET", "/info", api.info),
-        ("GET", "/healthcheck", api.healthcheck),
-        ("GET", "/clusterStatus", api.cluster_status),
-        ("GET", "/status", api.statuses),
-        ("GET", "/status/{type}/{entity}/{action}", api.status),
-        ("GET", "/is_valid_property/{name}", api.is_valid_property),
-        ("GET", "/v1/metadata", api.metadata),
-        ("GET", "/v1/metadata/id", api.metadata_id),
-        ("GET", "/ws/query", api.ws_query),
+    for method, path, offered, handler in (
+        ("POST", "/ksql", DOCUMENTS, api.ksql),
+        ("POST", "/query", DOCUMENTS, api.query),
+        ("POST", "/query-stream", ROWS, api.query_stream),
+        ("POST", "/inserts-stream", ROWS, api.inserts_stream),
+        ("POST", "/close-query", ANYTHING, api.close_query),
+        ("POST", "/ksql/terminate", DOCUMENTS, api.terminate),
+        ("GET", "/", ANYTHING, api.info),
+        ("GET", "/info", DOCUMENTS, api.info),
+        ("GET", "/healthcheck", DOCUMENTS, api.healthcheck),
+        ("GET", "/clusterStatus", DOCUMENTS, api.cluster_status),
+        ("GET", "/status", DOCUMENTS, api.statuses),
+        ("GET", "/status/{type}/{entity}/{action}", DOCUMENTS, api.status),
+        ("GET", "/is_valid_property/{name}", DOCUMENTS, api.is_valid_property),
+        ("GET", "/v1/metadata", DOCUMENTS, api.metadata),
+        ("GET", "/v1/metadata/id", DOCUMENTS, api.metadata_id),
+        ("GET", "/ws/query", DOCUMENTS, api.ws_query),
     ):
-        router.add(method, path, handler)
+        router.add(method, path, producing(offered, handler))
     return SqlDoor(router, error_body)
 
 
@@ -196,7 +195,7 @@ class Api:
             "columnTypes": [str(each.type) for each in columns],
         }
         write = answers.row_writers(columns)
-        as_array = _wants_array(request)
+        as_array = wants_array(request)
 
         async def lines() -> AsyncIterator[bytes]:
             yield (b"[" if as_array else b"") + _line(header, newline=not as_array)
@@ -267,7 +266,7 @@ class Api:
             return await self._node.begin_send(target, key, value, None)
 
         acks = inserting.acks(lines, begin)
-        if _wants_array(request):
+        if wants_array(request):
             return Response(200, _as_array(acks), {"Content-Type": "application/json"})
         return Response(200, acks, {"Content-Type": DELIMITED})
 
@@ -367,12 +366,6 @@ async def _guarded(lines: AsyncIterator[bytes], as_array: bool) -> AsyncIterator
     except Exception as error:  # noqa: BLE001  the answer has begun: its last line is the only place to say it
         shown = {"@type": "generic_error", "error_code": SERVER_ERROR, "message": str(error)}
         yield (b",\n" if as_array else b"") + _line(shown, newline=not as_array) + (b"]" if as_array else b"")
-
-
-def _wants_array(request: Request) -> bool:
-    """Whether the answer is to be one JSON array, not a line for each row."""
-    accepted = request.headers.get("accept") or ""
-    return "application/json" in accepted or KSQL_JSON in accepted
 
 
 async def _as_array(lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

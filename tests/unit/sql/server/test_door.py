@@ -6,6 +6,7 @@ from typing import Any, cast
 import pytest
 
 from headwater.sql.plan.catalog import SourceInfo
+from headwater.sql.server import accepting
 from headwater.sql.server.api import make_door
 from headwater.sql.server.command_log import Command
 from headwater.sql.server.engine import Engine
@@ -26,6 +27,73 @@ class Node:
         assert caller is EVERYBODY
         self.texts.append(text)
         return []
+
+
+_DELIMITED = "application/vnd.ksqlapi.delimited.v1"
+_KSQL = "application/vnd.ksql.v1+json"
+
+
+@pytest.mark.parametrize(
+    ("accept", "rows", "document"),
+    [
+        (None, _DELIMITED, True),
+        ("", _DELIMITED, True),
+        ("*/*", _DELIMITED, True),
+        ("application/*", _DELIMITED, True),
+        ("application/json", "application/json", True),
+        ("APPLICATION/JSON; charset=utf-8", "application/json", True),
+        (_KSQL, _KSQL, True),
+        (_DELIMITED, _DELIMITED, False),
+        ("application/json, text/plain, */*", "application/json", True),  # axios
+        (f"application/json;q=0.5, {_DELIMITED}", _DELIMITED, True),
+        (f"{_DELIMITED};q=0.1, application/json;q=0.2", "application/json", True),
+        ("text/html, application/xml;q=0.9, */*;q=0.8", _DELIMITED, True),  # a browser
+        ("*/*, application/vnd.ksqlapi.delimited.v1;q=0", "application/json", True),
+        ("text/html", None, False),
+        ("text/*, application/xml", None, False),
+        ("application/json;q=0", None, False),
+        ("application/json;q=nothing", None, False),
+    ],
+)
+def test_what_a_request_accepts_decides_what_it_gets(accept: str | None, rows: str | None, document: bool) -> None:
+    headers = Headers(() if accept is None else (("accept", accept),))
+    request = Request("POST", "/query-stream", ("query-stream",), headers=headers)
+    assert accepting.accepted(request, accepting.ROWS) == rows
+    assert (accepting.accepted(request, accepting.DOCUMENTS) is not None) == document
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("POST", "/ksql", 406),
+        ("POST", "/query", 406),
+        ("POST", "/query-stream", 406),
+        ("POST", "/inserts-stream", 406),
+        ("POST", "/ksql/terminate", 406),
+        ("GET", "/info", 406),
+        ("GET", "/healthcheck", 406),
+        ("GET", "/clusterStatus", 406),
+        ("GET", "/status", 406),
+        ("GET", "/status/stream/S/create", 406),
+        ("GET", "/is_valid_property/auto.offset.reset", 406),
+        ("GET", "/v1/metadata", 406),
+        ("GET", "/v1/metadata/id", 406),
+        ("POST", "/close-query", 400),  # it gives no body
+        ("GET", "/nothing", 404),
+        ("GET", "/ksql", 405),
+    ],
+)
+def test_whoever_takes_nothing_that_an_endpoint_gives_is_told_so_and_nothing_is_done(
+    method: str, path: str, status: int
+) -> None:
+    """Rows were sent to clients that asked for a page."""
+    node = Node()
+    headers = Headers((("accept", "text/html"), ("content-type", "application/json")))
+    request = Request(method, path, tuple(path.strip("/").split("/")), headers=headers, body=b"{}")
+    with pytest.raises(HttpError) as refused:
+        asyncio.run(make_door(cast("SqlNode", node)).handle(request))
+    assert refused.value.status == status
+    assert node.texts == []
 
 
 def _ask(**headers: str) -> tuple[int, list[str]]:

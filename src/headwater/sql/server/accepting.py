@@ -1,0 +1,43 @@
+"""Which content types ksqlDB's endpoints give, and which of them the `Accept` of a request takes. One that takes none
+of them is answered with 406 before anything is done, as in ksqlDB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from headwater.web.content import preferred
+from headwater.web.messages import HttpError, Request, Response
+
+KSQL_JSON: Final = "application/vnd.ksql.v1+json"
+JSON: Final = "application/json"
+DELIMITED: Final = "application/vnd.ksqlapi.delimited.v1"
+DOCUMENTS: Final = (KSQL_JSON, JSON)  # what an endpoint that gives one document offers
+ROWS: Final = (DELIMITED, JSON, KSQL_JSON)  # a line for each row, or one array
+ANYTHING: Final = ()  # its answer has no body
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+def accepted(request: Request, offered: tuple[str, ...]) -> str | None:
+    """The offered type that the request likes best; the first for one that says nothing. None: it takes none."""
+    return preferred(request.headers.get("accept"), offered)
+
+
+def producing(offered: tuple[str, ...], handler: Handler) -> Handler:
+    """The handler of an endpoint that gives these types."""
+    if not offered:
+        return handler
+
+    async def run(request: Request) -> Response:
+        if accepted(request, offered) is None:
+            raise HttpError(406, f"Not Acceptable: this gives {' or '.join(offered)}")
+        return await handler(request)
+
+    return run
+
+
+def wants_array(request: Request) -> bool:
+    """Whether rows are to be one JSON array, not a line for each."""
+    return accepted(request, ROWS) != DELIMITED
