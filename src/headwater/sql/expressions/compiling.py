@@ -398,6 +398,12 @@ class Compiler:
                     hint="Aggregates stand in SELECT and HAVING of a query with GROUP BY.",
                     position=node.position,
                 )
+            if scope.table_function_named(node.function) is not None:
+                raise SqlError(
+                    f"{node.function} is a table function and cannot stand here.",
+                    hint="Table functions stand in SELECT, and not within each other.",
+                    position=node.position,
+                )
             raise registry.unknown(node.function, scope.known_names(), node.position)
         if any(isinstance(argument, tree.Lambda) for argument in node.arguments):
             return self._call_with_lambda(function, node)

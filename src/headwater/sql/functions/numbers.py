@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Sequence
-from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_UP, Decimal
+from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_DOWN, ROUND_HALF_UP, Decimal
 from typing import Any
 
 from headwater.sql.functions.registry import scalar
@@ -186,7 +186,12 @@ def trunc_double(value: float) -> int:
 
 @scalar("ROUND", "(value DOUBLE, decimals INTEGER) -> DOUBLE")
 def round_places(value: float, places: int) -> float:
-    return _places(value, places, ROUND_HALF_UP)
+    return _places(value, places, _half_up(value))
+
+
+def _half_up(value: float | Decimal) -> str:
+    """Of two nearest values the larger one, also below zero: as `Math.round`, and so ksqlDB."""
+    return ROUND_HALF_UP if value > 0 else ROUND_HALF_DOWN
 
 
 @scalar("TRUNC", "(value DOUBLE, decimals INTEGER) -> DOUBLE")
@@ -210,12 +215,12 @@ def _rounded_type(given: Sequence[Type | None]) -> Type:
 
 @scalar("ROUND", "(value DECIMAL) -> DECIMAL", returns=_rounded_type)
 def round_decimal(value: Decimal) -> Decimal:
-    return value.quantize(Decimal(1), ROUND_HALF_UP)
+    return value.quantize(Decimal(1), _half_up(value))
 
 
 @scalar("ROUND", "(value DECIMAL, decimals INTEGER) -> DECIMAL", returns=_decimal)
 def round_decimal_places(value: Decimal, places: int) -> Decimal:
-    return _quantized(value, places, ROUND_HALF_UP)
+    return _quantized(value, places, _half_up(value))
 
 
 def _trunc_type(given: Sequence[Type | None]) -> Type:

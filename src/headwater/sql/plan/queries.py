@@ -116,9 +116,13 @@ class QueryBuilder:
                 why=f"Aggregate functions: {', '.join(_aggregates(items))}",
                 position=query.position,
             )
+        is_final = query.emit is tree.Emit.FINAL
+        if is_final and transient:
+            relation = _final(relation)
         if having is not None:
             relation = self._filtered(relation, having, "HAVING", is_last=True)
-        return self._selected(relation, items, what, transient)
+        result = self._selected(relation, items, what, transient)
+        return replace(result, relation=_final(result.relation)) if is_final and not transient else result
 
     # -- steps ---------------------------------------------------------------------------------------------------------
 
@@ -278,6 +282,13 @@ class QueryBuilder:
             Column(item.name, column.type, role) for item, column in zip(divided.key, relation.key, strict=True)
         )
         return Result(relation.with_node(node), keys, tuple(columns))
+
+
+def _final(relation: Relation) -> Relation:
+    """EMIT FINAL: rows are held back until their windows close, however far time jumps. Behind HAVING: a row that does
+    not pass in the end was never there.
+    """
+    return relation.with_node(relation.node.suppress(until_window_closes=True))
 
 
 def sink_of(

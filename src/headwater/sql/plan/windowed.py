@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from headwater.sql.formats.internal import ROWS
+from headwater.sql.language.errors import SqlError
 from headwater.sql.language.tree import Emit, Window, WindowKind
 from headwater.sql.plan.catalog import SourceWindow
 from headwater.streams.model.windows import SessionWindows, TimeWindows, Windowed
@@ -75,7 +76,11 @@ def aggregate(
         windows: Any = SessionWindows(window.size_ms, grace)
     else:
         windows = TimeWindows(window.size_ms, window.advance_ms or window.size_ms, grace)
-    by_window = grouped.windowed_by(windows)
-    if emit is Emit.FINAL:
-        by_window = by_window.emit("close")
-    return by_window.aggregate(initialize, add, lambda _, one, two: merge(one, two), store=store)
+    if window.retention_ms is not None and window.retention_ms < window.size_ms + grace:
+        raise SqlError(
+            "The retention period of windows must be no smaller than their size plus the grace period. "
+            f"Got size=[{window.size_ms}], grace=[{grace}], retention=[{window.retention_ms}]",
+            hint="Give a longer RETENTION, or a shorter GRACE PERIOD.",
+            position=window.position,
+        )
+    return grouped.windowed_by(windows).aggregate(initialize, add, lambda _, one, two: merge(one, two), store=store)
