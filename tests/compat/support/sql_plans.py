@@ -112,12 +112,12 @@ def _group(writer: _Writer) -> Plan:
 def _windowed(writer: _Writer, window: str, shape: Step, *, final: bool = False) -> Plan:
     where, at = writer.where(writer.source("one", "STREAM"))
     made = writer.add("windowed_by", writer.add("group_by_key", at), window=shape)
-    if final:
-        made = writer.add("emit", made, when="close")
     sessions = shape["kind"] == "session"  # what the oracle merges two of them with is no function of SQL
     text, step = writer.chance.choice(list(_AGGREGATES.items())[: 1 if sessions else None])
     writer.aggregate(made, step)
-    having = "" if final else _having(writer, text)
+    having = _having(writer, text)
+    if final:
+        writer.add("suppress", writer.last, until="window_closes")
     emit = "EMIT FINAL" if final else ""
     query = f"SELECT k, {text} AS x FROM one WINDOW {window} {where} GROUP BY k {having} {emit}"
     return writer.made("TABLE", query, table=True, windowed=True)

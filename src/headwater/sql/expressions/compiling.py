@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import difflib
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 from headwater.sql import budget
-from headwater.sql.expressions import closures, comparing, generated, row_functions
+from headwater.sql.expressions import closures, comparing, constructing, generated, row_functions
 from headwater.sql.expressions.arithmetic import added, arithmetic, joined, negative
 from headwater.sql.expressions.casting import converter
 from headwater.sql.expressions.column_calls import ColumnLambda
@@ -319,73 +319,14 @@ class Compiler:
     # -- things that are put together ----------------------------------------------------------------------------------
 
     def _make_array(self, node: tree.MakeArray) -> Compiled:
-        items = [self.compile(item) for item in node.items]
-        item_type = self._same_type(items, "Array", node)
-        if item_type is None:
-            raise SqlError(
-                "Array constructor cannot be empty. Please supply at least one element."
-                if not items
-                else "Cannot construct an array with all NULL elements.",
-                position=node.position,
-            )
-        evaluates = [closures.or_null(converted(item, item_type)) for item in items]
-        written = [
-            generated.or_null(evaluate, converted_code(item, item_type))
-            for evaluate, item in zip(evaluates, items, strict=True)
-        ]
-        code = generated.computed(lambda *given: list(given), written)
-        return Compiled(types.array(item_type), lambda row: [each(row) for each in evaluates], code)
+        return constructing.array_of([self.compile(item) for item in node.items], node)
 
     def _make_map(self, node: tree.MakeMap) -> Compiled:
         keys = [self.compile(key) for key, _ in node.entries]
-        entries = [self.compile(value) for _, value in node.entries]
-        key_type, value_type = self._same_type(keys, "Map key", node), self._same_type(entries, "Map value", node)
-        if key_type is None or value_type is None:
-            raise SqlError(
-                "Cannot construct a map with all NULL keys or values, or without entries.", position=node.position
-            )
-        pairs = [
-            (converted(key, key_type), closures.or_null(converted(value, value_type)))
-            for key, value in zip(keys, entries, strict=True)
-        ]
-        written = [
-            code
-            for key, value, (_, evaluate) in zip(keys, entries, pairs, strict=True)
-            for code in (
-                converted_code(key, key_type),
-                generated.or_null(evaluate, converted_code(value, value_type)),
-            )
-        ]
-        code = generated.computed(lambda *given: dict(zip(given[::2], given[1::2], strict=True)), written)
-        return Compiled(
-            types.mapping(key_type, value_type), lambda row: {key(row): each(row) for key, each in pairs}, code
-        )
+        return constructing.map_of(keys, [self.compile(value) for _, value in node.entries], node)
 
     def _make_struct(self, node: tree.MakeStruct) -> Compiled:
-        fields = [(name, self.compile(value)) for name, value in node.fields]
-        for name, value in fields:
-            if value.type is None:
-                raise SqlError(f"The type of field '{name}' is unknown: CAST(NULL AS ...).", position=node.position)
-        known = types.struct(*((name, value.type) for name, value in fields if value.type is not None))
-        evaluates = [(name, closures.or_null(value.evaluate)) for name, value in fields]
-        written = [
-            generated.or_null(evaluate, value.written)
-            for (_, evaluate), (_, value) in zip(evaluates, fields, strict=True)
-        ]
-        names = [name for name, _ in fields]
-        code = generated.computed(lambda *given: dict(zip(names, given, strict=True)), written)
-        return Compiled(known, lambda row: {name: evaluate(row) for name, evaluate in evaluates}, code)
-
-    def _same_type(self, items: Sequence[Compiled], what: str, node: tree.Expression) -> Type | None:
-        found: Type | None = None
-        for item in items:
-            both = common(found, item.type)
-            if both is None and not (found is None and item.type is None):
-                raise SqlError(
-                    f"{what} elements must be of one type, not {found} and {item.type}.", position=node.position
-                )
-            found = both
-        return found
+        return constructing.struct_of([(name, self.compile(value)) for name, value in node.fields], node)
 
     # -- calls ---------------------------------------------------------------------------------------------------------
 

@@ -86,6 +86,9 @@ def _written(part: Part, moment: datetime) -> str:
         return "AD"
     if letter in "zZXxV":
         return _zone_text(letter, count, moment)
+    if letter in "Qq" and count >= 3:
+        quarter = (moment.month + 2) // 3
+        return (f"Q{quarter}", f"{quarter}{('st', 'nd', 'rd', 'th')[quarter - 1]} quarter", str(quarter))[count - 3]
     day_of_year = moment.timetuple().tm_yday
     numbers = {
         "d": moment.day,
@@ -107,7 +110,8 @@ def _written(part: Part, moment: datetime) -> str:
 
 
 def _named(name: str, count: int) -> str:
-    return name[:3] if count == 3 else name
+    """Three letters are short, four the whole name, five its first letter."""
+    return {3: name[:3], 5: name[:1]}.get(count, name)
 
 
 def _zone_text(letter: str, count: int, moment: datetime) -> str:

@@ -4,6 +4,8 @@
 so that the shell and the REST door can show the place.
 """
 
+import difflib
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from headwater.base.errors import UserError
@@ -45,3 +47,9 @@ class SchemaMissingError(SqlError):
 
 class DeclinedError(SqlError):
     """A statement of ksqlDB that is understood and not carried out here; the message says what to do instead."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A hint for a name that is none of these: the nearest, or nothing."""
+    near = difflib.get_close_matches(name, list(known), 1, 0.6)
+    return f"Did you mean {near[0]}?" if near else ""

@@ -11,7 +11,7 @@ from headwater.sql.expressions import lossless
 from headwater.sql.expressions.column_scope import Scope
 from headwater.sql.expressions.compiling import Compiler
 from headwater.sql.language import tree, types
-from headwater.sql.language.errors import SqlError
+from headwater.sql.language.errors import SqlError, did_you_mean
 from headwater.sql.language.tree import SourceKind
 from headwater.sql.plan.catalog import SourceInfo
 from headwater.sql.plan.sources import check_writable
@@ -40,7 +40,11 @@ def insertion_of(target: SourceInfo, statement: tree.InsertValues) -> Insertion:
     known = {each.name: each.type for each in target.columns} | {"ROWTIME": types.BIGINT}
     for name, expression in zip(names, statement.values, strict=True):
         if name not in known:
-            raise SqlError(f"Column name {types.quoted(name)} does not exist.", position=expression.position)
+            raise SqlError(
+                f"Column name {types.quoted(name)} does not exist.",
+                hint=did_you_mean(name, known),
+                position=expression.position,
+            )
         given[name] = _constant(expression, known[name], name)
     keys = [given.get(each.name) for each in target.key_columns]
     check_key(target, keys)

@@ -15,7 +15,7 @@ from headwater.sql.formats.registry.port import Schemas
 from headwater.sql.functions import python_functions, scope
 from headwater.sql.functions.function_shapes import Shape
 from headwater.sql.language import tree, types
-from headwater.sql.language.errors import DeclinedError, NotAllowedHereError, SqlError
+from headwater.sql.language.errors import DeclinedError, NotAllowedHereError, SqlError, did_you_mean
 from headwater.sql.language.parser import parse, split, substitute
 from headwater.sql.language.tree import SourceKind
 from headwater.sql.plan import inference, properties, queries, reading
@@ -186,7 +186,9 @@ class Session:
             if statement.if_exists:
                 return
             raise SqlError(
-                f"{statement.kind.value.title()} {statement.name} does not exist.", position=statement.position
+                f"{statement.kind.value.title()} {statement.name} does not exist.",
+                hint=did_you_mean(statement.name, self.catalog.sources),
+                position=statement.position,
             )
         if known.kind is not statement.kind:
             raise SqlError(

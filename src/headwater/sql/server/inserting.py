@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 from headwater.base.errors import KafkaError, UserError
 from headwater.sql.formats.json_rows import loaded, reading
 from headwater.sql.json_text import dump
-from headwater.sql.language.errors import SqlError
+from headwater.sql.language.errors import SqlError, did_you_mean
 from headwater.sql.plan.catalog import SourceInfo
 from headwater.sql.plan.insertion import check_key
 from headwater.sql.values import EvaluationError
@@ -93,7 +93,7 @@ def row_of(target: SourceInfo, given: Mapping[str, Any]) -> tuple[list[Any] | No
     names = {each.name.upper() for each in (*target.key_columns, *target.value_columns)}
     for name in known:
         if name not in names:
-            raise SqlError(f"Column name `{name}` does not exist.")
+            raise SqlError(f"Column name `{name}` does not exist.", hint=did_you_mean(name, names))
 
     def values(columns: Any) -> list[Any]:
         row = []
