@@ -100,10 +100,8 @@ class SchemaLog:
         self._resigned: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # one for each `lead`
         self._reading: asyncio.Task[None] | None = None
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
-        self._watched = (
-            -1
-        )  # the last offset of the transaction under way, and whether it was read: it is committed then
-        self._has_read_watched = False
+        # The last offset of the transaction under way, and whether it was read: it is committed then.
+        self._watched, self._has_read_watched = -1, False
         self._failed: asyncio.Future[UserError] = asyncio.get_running_loop().create_future()
 
     # Reading
