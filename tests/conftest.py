@@ -91,6 +91,13 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_unconfigure() -> None:
+    """What is frozen, also by servers and slots that tests have run in this process, is not freed when the interpreter
+    ends: DuckDB tells then of hundreds of "leaked" objects.
+    """
+    gc.unfreeze()
+
+
 def require(tool: str) -> str:
     """The path of a program, or a skip that names it."""
     path = shutil.which(tool)
