@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from headwater.base.errors import KafkaError, UserError
+from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.base.ids import TopicPartition
 from headwater.client.consumer.cluster_queries import ClusterQueries
 from headwater.client.consumer.commits import CommitCallback, Commits, Finished, Offsets
@@ -290,8 +290,23 @@ class ConsumerCore:
         self._look_again()
 
     async def position(self, partition: TopicPartition, timeout_ms: int | None = None) -> int:
-        deadline = self.session.deadline(timeout_ms)
         state = self.subscription.state(partition)
+        if not state.has_position:
+            await self._find_position(state, self.session.deadline(timeout_ms))
+        held = self.iteration_buffer.positions().get(partition)
+        return state.position if held is None else held.offset
+
+    async def _find_position(self, state: PartitionState, deadline: float) -> None:
+        kernel = self.session.kernel
+        task = kernel.spawn(self._resolve(state, deadline), "a position")
+        try:
+            await kernel.within(max(0.0, deadline - kernel.clock()), task)
+        except TimedOut:
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{state.partition}: no position in time") from None
+        finally:
+            task.cancel()
+
+    async def _resolve(self, state: PartitionState, deadline: float) -> None:
         attempt = 0
         while not state.has_position:
             if state.phase is Phase.BROKEN and state.error is not None:
@@ -303,8 +318,6 @@ class ConsumerCore:
                     raise
                 attempt += 1
                 await self.resolver.refresh([state])
-        held = self.iteration_buffer.positions().get(partition)
-        return state.position if held is None else held.offset
 
     def positions_to_commit(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """What was given out; of what an iteration holds ready, only what it has given."""

@@ -1,10 +1,13 @@
 """Partitions that cannot be read hold up no others: paused ones, those of topics that are gone, and their metadata."""
 
-from headwater.base.errors import ErrorCode
+import pytest
+
+from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicPartition
 from headwater.wire.messages import fetch
+from headwater.wire.messages.offset_fetch import OffsetFetchRequest
 from unit.client.consumer.fake_log import FakeConsumer, FakeLogs, one_broker
-from unit.client.reactor.fakes import FakeWorld
+from unit.client.reactor.fakes import HOLD, FakeWorld
 
 P0 = TopicPartition("orders", 0)
 P1 = TopicPartition("orders", 1)
@@ -71,3 +74,15 @@ def test_a_follower_is_read_on_when_a_broker_without_the_topic_was_asked_for_met
     near.append(P0, [b"c"])
     logs.append(P0, [b"c"])
     assert values(consumer, 1) == [b"c"]
+
+
+def test_a_coordinator_that_does_not_answer_keeps_a_position_no_longer_than_its_timeout() -> None:
+    """It was `default.api.timeout.ms`, a minute, whatever timeout was given."""
+    world, logs, consumer = reading(group_id="readers")
+    logs.broker.on(OffsetFetchRequest, lambda _: HOLD)
+    consumer.assign(P0)
+    began = world.now
+    with pytest.raises(KafkaError) as raised:
+        world.run(consumer.core.position(P0, 1_000))
+    assert raised.value.code == ErrorCode.REQUEST_TIMED_OUT
+    assert 1 <= world.now - began < 2
