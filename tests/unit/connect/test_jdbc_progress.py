@@ -152,3 +152,31 @@ def test_a_record_is_reported_once_though_the_database_refuses_another_one(datab
     assert [record.offset for record, _ in sink.reported] == [1, 2]
     assert database.rows == [1, 2]
     sink.close()
+
+
+def test_a_task_that_was_asleep_while_its_offsets_were_set_writes_nothing(database: Database) -> None:
+    """It set them to what it had in its hands, and what was to be written again was not."""
+    asleep = database.sink()
+    put(asleep, 0, 1, 2)
+    asleep.connector.alter_offsets({"name": "kit", **database.config}, {TopicPartition("t", 0): 1})
+    with pytest.raises(ConnectError, match="was set while this task had it"):
+        put(asleep, 3)
+    asleep.close()
+    assert database.ask("SELECT next_offset FROM progress") == [(1,)]
+    again = database.sink()
+    assert again.next_offset == 1
+    put(again, 1, 2, 3)
+    again.close()
+    assert database.rows == [0, 1, 2, 1, 2, 3]
+
+
+def test_a_task_goes_on_behind_what_another_one_has_written(database: Database) -> None:
+    first, second = database.sink(), database.sink()
+    put(first, 0, 1, 2)
+    put(second, 0, 1)
+    second.next_offset = 3
+    put(second, 3)
+    put(first, 3, 4)
+    assert database.rows == [0, 1, 2, 3, 4]
+    for each in (first, second):
+        each.close()

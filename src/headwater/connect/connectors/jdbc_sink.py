@@ -36,6 +36,8 @@ class JdbcSinkTask(SinkTask):
         self._failures = 0
         table = config["progress.table"]
         self._progress = Progress(self._dialect, table, props["name"]) if table else None
+        self._reached: dict[TopicPartition, int] = {}  # what the table of progress has said, or was told
+        self._reaching: dict[TopicPartition, int] = {}  # what the open transaction tells it
 
     def open(self, partitions: Sequence[TopicPartition]) -> None:
         """Where the table says that the rows end is where to go on, whatever the group has committed."""
@@ -49,6 +51,7 @@ class JdbcSinkTask(SinkTask):
                 connection.close()
         except self._dialect.errors as error:
             raise RetriableError(f"The database said: {self._dialect.message(error)}") from None
+        self._reached |= {each: found.get(each, 0) for each in partitions}
         if found:
             self.context.offset(found)
 
@@ -115,6 +118,8 @@ class JdbcSinkTask(SinkTask):
         if self._progress is not None:
             self.context.flush_reports()
         self._connection.commit()
+        if self._progress is not None:
+            self._reached |= self._reaching
 
     def _plan(self, record: SinkRecord) -> Plan | DataError:
         try:
@@ -123,7 +128,9 @@ class JdbcSinkTask(SinkTask):
             return error
 
     def _begin(self, cursor: Any, records: Sequence[SinkRecord]) -> dict[TopicPartition, int]:
-        """Where what no transaction has written yet begins, in each partition; says in this one how far it goes."""
+        """Where what no transaction has written yet begins, in each partition; says in this one how far it goes.
+        Raises ConnectError if the table says less than it did: this task was over when somebody set the offsets.
+        """
         if self._progress is None:
             return {}
         ends: dict[TopicPartition, int] = {}
@@ -131,6 +138,12 @@ class JdbcSinkTask(SinkTask):
             place = _place(record)
             ends[place] = max(ends.get(place, 0), record.offset + 1)
         done = {place: self._progress.lock(cursor, place) for place in sorted(ends)}
+        for place, at in done.items():
+            if max(at, 0) < self._reached.get(place, 0):
+                raise ConnectError(
+                    f"The offset of {place.topic}-{place.partition} was set while this task had it: it writes nothing"
+                )
+        self._reaching = {place: max(end, done[place]) for place, end in ends.items()}
         self._progress.write(cursor, {place: end for place, end in ends.items() if end > done[place]})
         return done
 

@@ -24,7 +24,7 @@ from headwater.connect.connectors.elasticsearch.documents import document_text, 
 from headwater.connect.connectors.elasticsearch.options import (
     CONFIG_DEF,
     Node,
-    index_name,
+    default_index,
     nodes_of,
     target_of,
 )
@@ -136,12 +136,12 @@ def test_addresses() -> None:
     [("Orders", "orders"), ("_-+My.Topic", "my.topic"), (".", "dot"), ("..", "dotdot"), ("x" * 300, "x" * 255)],
 )
 def test_the_index_of_a_topic(topic: str, index: str) -> None:
-    assert index_name(topic) == index
+    assert default_index(topic) == index
 
 
 def test_a_topic_without_a_name_for_an_index_is_told() -> None:
     with pytest.raises(ConnectError, match=r"topic\.index\.map"):
-        index_name("_")
+        default_index("_")
 
 
 def test_topics_have_targets_of_their_own() -> None:

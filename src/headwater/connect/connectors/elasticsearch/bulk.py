@@ -44,7 +44,7 @@ _RETRIES_ON_CONFLICT: Final = 3
 class Action(NamedTuple):
     record: SinkRecord
     kind: str  # index, update or delete
-    index: str
+    index_name: str
     id: str | None
     versioned: bool
     data: bytes  # its lines
@@ -60,20 +60,20 @@ def action_of(config: Mapping[str, Any], target: Target, record: SinkRecord) -> 
         if behavior == "ignore" or record.key is None or target.ids != "record.key":
             return None
     document_id = key_id(record) if target.ids == "record.key" else place_id(record) if target.ids != "none" else None
-    head: dict[str, Any] = {"_index": target.index}
+    head: dict[str, Any] = {"_index": target.index_name}
     if document_id is not None:
         head["_id"] = document_id
     versioned = target.ids == "record.key" and not upserts
     if versioned:
         head |= {"version": version_of(record, config["external.version.header"]), "version_type": "external"}
     if record.value is None:
-        return Action(record, "delete", target.index, document_id, versioned, _lines({"delete": head}))
+        return Action(record, "delete", target.index_name, document_id, versioned, _lines({"delete": head}))
     document = document_text(record, compact=config["compact.map.entries"])
     if upserts:
         head["retry_on_conflict"] = _RETRIES_ON_CONFLICT
         lines = _lines({"update": head}, f'{{"doc":{document},"doc_as_upsert":true}}')
-        return Action(record, "update", target.index, document_id, versioned, lines)
-    return Action(record, "index", target.index, document_id, versioned, _lines({"index": head}, document))
+        return Action(record, "update", target.index_name, document_id, versioned, lines)
+    return Action(record, "index", target.index_name, document_id, versioned, _lines({"index": head}, document))
 
 
 def _lines(head: dict[str, Any], *document: str) -> bytes:
@@ -197,7 +197,7 @@ def still_open(answered: Sequence[Answered], *, in_order: bool) -> set[int]:
     ids: set[tuple[str, str | None]] = set()
     for at in range(first, len(answered)):
         action, outcome = answered[at]
-        place = (action.index, action.id)
+        place = (action.index_name, action.id)
         if outcome.verdict is Verdict.AGAIN:
             found.add(at)
             ids.add(place)

@@ -117,7 +117,7 @@ class ElasticsearchSinkTask(SinkTask):
         still = still_open(answered, in_order=self._in_order)
         for at, (action, outcome) in enumerate(answered):
             if outcome.kind == INDEX_MISSING:
-                self._ready.discard(action.index)
+                self._ready.discard(action.index_name)
             if at in still:
                 continue
             if outcome.verdict is Verdict.REFUSED:
@@ -152,9 +152,9 @@ class ElasticsearchSinkTask(SinkTask):
 
     def _make_index(self, target: Target, record: SinkRecord) -> None:
         """An index that is missing is made, and gets a mapping where it has none."""
-        if target.index in self._ready:
+        if target.index_name in self._ready:
             return
-        path = f"/{quote(target.index, safe='')}"
+        path = f"/{quote(target.index_name, safe='')}"
         there = self._cluster.request("HEAD", path)
         if there.status not in (200, 404):
             raise trouble(there.status, there.data)
@@ -164,7 +164,7 @@ class ElasticsearchSinkTask(SinkTask):
                 self._put(path, {} if mapping is None else {"mappings": mapping})
             else:
                 self._put(f"{path}/_mapping", mapping or {})
-        self._ready.add(target.index)
+        self._ready.add(target.index_name)
 
     def _has_no_mapping(self, path: str) -> bool:
         answer = self._cluster.request("GET", f"{path}/_mapping")
