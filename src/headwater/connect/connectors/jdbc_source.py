@@ -297,7 +297,7 @@ class JdbcSourceConnector(SourceConnector):
     aliases = ("io.confluent.connect.jdbc.JdbcSourceConnector",)
     config_def: ClassVar[ConfigDef] = ConfigDef(
         *CONNECTION_KEYS,
-        text("mode", "bulk", HIGH, "bulk: everything, at every poll. incrementing: rows whose number is higher than the last; changed rows, and rows that commit after one with a higher number, are missed. timestamp: rows that are younger than the last; of rows that commit late, those older than timestamp.delay.interval.ms are missed. timestamp+incrementing: both, for rows with the same timestamp.", OneOf("bulk", "incrementing", "timestamp", "timestamp+incrementing")),
+        text("mode", "bulk", HIGH, "bulk: everything, at every poll. incrementing: rows whose number is higher than the last; changed rows, and rows that commit after one with a higher number, are missed. timestamp: rows that are younger than the last; of rows that commit late, those older than timestamp.delay.interval.ms are missed; rows of one timestamp that are more than batch.max.rows may come again after a crash or a lost connection. timestamp+incrementing: both, for rows with the same timestamp.", OneOf("bulk", "incrementing", "timestamp", "timestamp+incrementing")),
         text("incrementing.column.name", "", MEDIUM, "The column that only grows."),
         listing("timestamp.column.name", [], MEDIUM, "The columns with the time of the last change; the first that is not null counts."),
         long("timestamp.delay.interval.ms", 0, HIGH, "How old a row must be to be read, so that transactions which began earlier can commit before.", AtLeast(0)),
