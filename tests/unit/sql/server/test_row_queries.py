@@ -12,6 +12,7 @@ from headwater.sql.plan.session import Session
 from headwater.sql.server import push
 from headwater.sql.server.config import SqlServerConfig
 from headwater.sql.server.node import SqlNode
+from headwater.streams.model.record import InputRecord
 
 
 @pytest.mark.parametrize("to_end", [False, True])
@@ -26,6 +27,29 @@ def test_no_rows_are_waited_for_where_none_are_wanted(to_end: bool) -> None:
         return [row async for row in made.rows()]
 
     assert asyncio.run(all_rows()) == []
+
+
+@pytest.mark.parametrize(
+    ("clauses", "rows"),
+    [
+        ("TUMBLING (SIZE 10 SECONDS) GROUP BY id", [[1, 2], [2, 1]]),
+        ("TUMBLING (SIZE 10 SECONDS) GROUP BY id HAVING COUNT(*) < 2", [[2, 1]]),
+        ("SESSION (10 SECONDS) GROUP BY id HAVING COUNT(*) > 1", [[1, 2]]),
+    ],
+)
+def test_a_push_query_tells_the_final_rows_of_windows_that_time_jumped_past(
+    clauses: str, rows: list[list[int]]
+) -> None:
+    session = Session()
+    session.run("CREATE STREAM s (id INT KEY, n INT) WITH (kafka_topic='s', value_format='JSON');")
+    (statement,) = session.parse(f"SELECT id, COUNT(*) AS n FROM s WINDOW {clauses} EMIT FINAL;")
+    assert isinstance(statement, tree.Select)
+    planned = push.plan(statement.query, session.catalog, "nowhere:1", {})
+    records = ((0, 1), (5, 1), (6, 2), (400_000, 3))
+    planned.app.test().feed(
+        InputRecord("s", 0, at, time, key.to_bytes(4, "big"), b'{"N": 1}', ()) for at, (time, key) in enumerate(records)
+    )
+    assert planned.finished() == rows
 
 
 def test_what_duckdb_alone_can_read_is_told_in_both_languages(monkeypatch: pytest.MonkeyPatch) -> None:
