@@ -177,6 +177,13 @@ def master_with_retries(master: str, failures: int = 1000) -> str:
     return re.sub(r"^local\[(\d+|\*)\]$", rf"local[\1,{failures}]", master)
 
 
+def settings_with_retries(master: str) -> dict[str, str]:
+    """The same on a cluster, for a session whose tasks are slots: each loss of an executor counts as a failure of those
+    it had, and by Spark's default the leases of all slots would be renewed at the second of one slot.
+    """
+    return {} if is_local(master) else {"spark.task.maxFailures": "20"}
+
+
 def private_directory() -> Path:
     """Made anew, with mode 700: whoever can connect to these sockets can make Spark's Pythons run what he likes. Gone
     with this process.

@@ -8,7 +8,8 @@ import pytest
 from headwater.base.errors import UserError
 from headwater.client.settings.security import SECURITY
 from headwater.spark.exactly_once import Decision, Digest, Entry, Producer, Progress
-from headwater.spark.sessions import private_directory, settings_for
+from headwater.spark.sessions import private_directory, settings_for, settings_with_retries
+from headwater.spark.slots.slot_count import attempts_of, is_worn_out
 from headwater.spark.writer.decision_topic import (
     decode_decision,
     decode_progress,
@@ -142,3 +143,11 @@ def test_every_task_has_a_place_of_its_own() -> None:
     places = {progress_place("p-q", task) for task in range(100)}
     assert len(places) == 100
     assert {partition.partition for _, partition in places} == set(range(32))
+
+
+def test_a_cluster_of_slots_survives_more_lost_executors_than_spark_allows_a_task() -> None:
+    master = "spark://host:7077"
+    attempts = attempts_of(master, settings_with_retries(master)["spark.task.maxFailures"])
+    assert not is_worn_out(17, attempts)
+    assert is_worn_out(2, attempts_of(master, None))
+    assert settings_with_retries("local[4]") == {}, "there its master says it"

@@ -44,7 +44,7 @@ _FAILURES_MAX: Final = 20  # of the query, in a row
 _HEALTHY_S: Final = 60.0
 _PAUSE_S: Final = 0.5
 _END_PATIENCE_S: Final = 30.0
-_LEFT_S: Final = 5.0  # between the last word of a slot and the end of its task
+_LEFT_S: Final = 2.0  # between the last word of a slot, which has let go of everything, and the end of its task
 _PAUSE_MAX_S: Final = 10.0
 _SCHEMA: Final = "slot long, records long, seconds double"
 
