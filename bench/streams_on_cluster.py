@@ -32,7 +32,7 @@ from bench.streams_state import on_own_broker
 WORKERS: Final = 2
 CORES: Final = 2
 SLOTS: Final = 3
-PATIENCE_S: Final = 300.0
+PATIENCE_S: Final = 600.0
 SETTLED_S: Final = 1.0
 EXECUTOR: Final = "CoarseGrainedExecutorBackend"
 
@@ -83,8 +83,11 @@ class Driver:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line.startswith(begin):
-            raise Broken(f"the driver said {line!r}: {self._said.read_text(errors='replace')[-800:]}")
+            raise Broken(f"the driver said {line!r}: {self.said()}")
         return line
+
+    def said(self) -> str:
+        return self._said.read_text(errors="replace")[-800:]
 
 
 class Measured:
@@ -146,7 +149,10 @@ class Measured:
         self.driver.kill()
         killed = time.perf_counter()
         former, self.driver = self.driver, self._start()
-        back = self._came_after(killed, range(PARTITIONS), "the application of a driver that was killed did not go on")
+        try:
+            back = self._came_after(killed, range(PARTITIONS), "the application of a killed driver did not go on")
+        except Broken as error:
+            raise Broken(f"{error}: {self.driver.said()}") from error
         self.driver.wait_ready()
         former.close()
         also = f"{PARTITIONS} partitions, with its JVM and its executors"
@@ -231,20 +237,28 @@ def measured(bench: Bench) -> Iterator[Measured]:
 
 def losses(bench: Bench) -> Figures:
     with measured(bench) as application:
-        return application.lost_executor() | application.new_worker() | application.lost_driver()
+        return application.lost_executor() | application.new_worker()
+
+
+def restart(bench: Bench) -> Figures:
+    with measured(bench) as application:
+        return application.lost_driver()
 
 
 def on_cluster_scenarios() -> list[Scenario]:
     def row(name: str, title: str, target_ms: int) -> Kind:
         return Kind(f"streams-{name}", f"Streams on a Spark cluster: {title}", "ms", LESS, "", target_ms)
 
-    kinds = (
+    executors = (
         row("lost-executor", "partitions of a killed executor go on", 3_000),
         row("lost-executor-others", "the others pause meanwhile", 200),
         row("new-worker", "a new worker has tasks", 15_000),
-        row("lost-driver", "a killed driver, started again, processes", 15_000),
     )
-    return [Scenario(kinds, on_own_broker(losses), 1, needs_broker=False, about_broker=False)]
+    driver = (row("lost-driver", "a killed driver, started again, processes", 15_000),)
+    return [
+        Scenario(executors, on_own_broker(losses), 1, needs_broker=False, about_broker=False),
+        Scenario(driver, on_own_broker(restart), 1, needs_broker=False, about_broker=False),
+    ]
 
 
 def main(master: str, brokers: str, name: str, state: str) -> None:
