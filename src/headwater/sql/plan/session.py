@@ -363,6 +363,9 @@ class Session:
             inference.check_schema_ids(sink)
         if replaced is not None:
             _check_replacement(replaced, sink, statement)
+        known = self.catalog.sources.get(statement.name)
+        if known is not None and self.checks_schemas:  # also where its query was terminated: others read it
+            _check_sink(known, sink, statement)
         queries.write(result, sink, errors)
         self.catalog.sources[statement.name] = sink
         names = tuple(source.name for _, source in result.relation.sources)
@@ -453,12 +456,26 @@ def _check_replacement(old: PersistentQuery, sink: SourceInfo, statement: tree.C
         or not kept
         or sink.topic != old.sink.topic
     ):
-        raise SqlError(
-            f"Upgrades not yet supported for this change of {statement.name}.",
-            why="Only queries without state can be replaced, and their columns can only grow at the end",
-            hint="DROP it and create it anew, or give the new one another name.",
-            position=statement.position,
-        )
+        why = "Only queries without state can be replaced, and their columns can only grow at the end"
+        raise _no_upgrade(statement, why)
+
+
+def _check_sink(old: SourceInfo, sink: SourceInfo, statement: tree.CreateAs) -> None:
+    """Whatever OR REPLACE changes, readers of the source must find what they were made for."""
+    kept = sink.columns[: len(old.columns)] == old.columns and sink.key_columns == old.key_columns
+    if not kept or (sink.kind, sink.topic, sink.window) != (old.kind, old.topic, old.window):
+        before, after = (", ".join(map(str, each.columns)) for each in (old, sink))
+        why = "Its kind, topic, keys and windows stay, and its columns can only grow at the end"
+        raise _no_upgrade(statement, f"{why}: [{before}] cannot become [{after}]")
+
+
+def _no_upgrade(statement: tree.CreateAs, why: str) -> SqlError:
+    return SqlError(
+        f"Upgrades not yet supported for this change of {statement.name}.",
+        why=why,
+        hint="DROP it and create it anew, or give the new one another name.",
+        position=statement.position,
+    )
 
 
 def _cast_to(result: queries.Result, target: SourceInfo, statement: tree.InsertInto) -> queries.Result:
