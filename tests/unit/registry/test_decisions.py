@@ -193,6 +193,33 @@ def test_a_version_that_an_import_replaces_leaves_its_id_taken() -> None:
     assert twin.register("other", '"long"')["id"] == 43
 
 
+def test_behind_the_last_id_nothing_new_is_registered_and_the_rest_goes_on() -> None:
+    """The next schema got the id 2^31, which no serializer can write and no path of the registry takes."""
+    twin, last = Twin(), 2**31 - 1
+    twin.write(settings.set_mode(twin.state, Rules(), "s", {"mode": "IMPORT"}, force=False))
+    assert twin.register("s", '"string"', id=last, version=last)["id"] == last
+    twin.write(settings.set_mode(twin.state, Rules(), "s", {"mode": "READWRITE"}, force=False))
+    for state in (twin.state, twin.compacted()):
+        twin.registry = Registry(state, Rules(), SchemaParser())
+        with pytest.raises(HttpError, match="No schema id is left") as caught:
+            twin.register("t", '"int"')
+        assert caught.value.code == 42205
+    assert twin.register("s", '"string"')["version"] == last
+    assert twin.register("t", '"string"')["id"] == last  # what has an id can still come under other subjects
+    assert twin.register(":.c:t", '"int"')["id"] == 1
+
+
+def test_behind_the_last_version_of_a_subject_nothing_new_is_registered_there() -> None:
+    twin, last = Twin(), 2**31 - 1
+    twin.write(settings.set_mode(twin.state, Rules(), "s", {"mode": "IMPORT"}, force=False))
+    twin.register("s", '"string"', id=5, version=last)
+    twin.write(settings.set_mode(twin.state, Rules(), "s", {"mode": "READWRITE"}, force=False))
+    with pytest.raises(HttpError, match="No version is left") as caught:
+        twin.register("s", '"string"', metadata={"properties": {"a": "b"}})
+    assert caught.value.code == 42205
+    assert twin.register("t", '"int"')["id"] == 6
+
+
 def test_a_subject_stays_deleted_when_an_import_and_a_second_deletion_came_behind() -> None:
     """The second one's record replaced the first one's, and told of lower versions only."""
     twin = Twin()

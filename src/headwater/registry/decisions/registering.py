@@ -6,7 +6,7 @@ the next id. A version number grows by one from the highest that the subject has
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from headwater.registry import errors, records
 from headwater.registry.decisions.documents import SchemaRequest, content_document
@@ -27,6 +27,8 @@ from headwater.registry.state import AVRO, SchemaContent, State, Version, value_
 from headwater.registry.subjects import DEFAULT_CONTEXT, beside, is_valid, parse_subject
 from headwater.schemas import CompatibilityLevel, CompatibilityPolicy, ParsedSchema, SchemaError, check
 from headwater.web.messages import HttpError
+
+_NUMBER_MAX: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,7 @@ def registration(
         if messages:
             raise errors.incompatible(subject, messages)
     version = _version_number(request, new_version, importing)
+    _check_range(schema_id, version, subject)
     _check_id(state, context, schema_id, content)
     made = Version(subject, version, schema_id, content, content.guid())
     return Decision(_records(state, made), registered_document(made))
@@ -304,6 +307,14 @@ def _check_mode(registry: Registry, subject: str, request: SchemaRequest) -> Non
         raise errors.not_permitted(f"{where} is not in import mode")
     if request.id < 0 and mode != "READWRITE":
         raise errors.not_permitted(f"{where} is not in read-write mode")
+
+
+def _check_range(schema_id: int, version: int, subject: str) -> None:
+    """Records carry an id in 32 bits, with a sign. An import may have taken the last one."""
+    if schema_id > _NUMBER_MAX:
+        raise errors.not_permitted(f"No schema id is left in the context of subject {subject}: {_NUMBER_MAX} is taken")
+    if version > _NUMBER_MAX:
+        raise errors.not_permitted(f"No version is left in subject {subject}: {_NUMBER_MAX} is taken")
 
 
 def _check_id(state: State, context: str, schema_id: int, content: SchemaContent) -> None:
