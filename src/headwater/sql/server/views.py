@@ -30,6 +30,7 @@ from headwater.streams.engine.failures import ClusterFailure
 ALL = Lookup()
 _NEVER: Final = float("-inf")  # when a table was asked for
 _SOON_READ: Final = 1_000  # records: a first query hardly notices that they are read
+_PARTITIONS_ASKED_S: Final = 1.0  # how long the partitions of a topic are known: not each query asks for them
 
 # Nothing that only reads makes a topic: one that was deleted meanwhile would come back empty. Where retention has
 # overtaken a reader, what is left is read: from the end on, an answer would lack it and nobody knew.
@@ -52,6 +53,7 @@ class TableView:
         self._by_key: SortedIndex[Key] | None = None
         self._by_start: SortedIndex[Key] | None = None
         self._read: dict[int, int] = {}
+        self._partitions_asked = _NEVER
         self._in_hand = False  # records are past the consumer's position, and not in the rows yet
         self._moved = asyncio.Event()
         self._consumer: AsyncConsumer | None = None
@@ -62,18 +64,24 @@ class TableView:
 
     async def open(self) -> None:
         self._consumer = AsyncConsumer({**READING, **self._client})
-        partitions = [
-            TopicPartition(self.source.topic, each.partition)
-            for each in await self._consumer.partitions_for(self.source.topic)
-        ]
-        begins = await self._consumer.beginning_offsets(partitions)
-        self._consumer.assign(partitions)
-        for each in partitions:
-            self._consumer.seek(each, begins[each])
-            self._read[each.partition] = begins[each]
+        await self._take_partitions(self._consumer)
         if self._tasks is not None:
             await self._tasks.learn(self._consumer)
         self._task = asyncio.create_task(self._follow())
+
+    async def _take_partitions(self, consumer: AsyncConsumer) -> None:
+        """Those that the topic has and the view does not, from their beginning. Several queries may ask at a time."""
+        topic = self.source.topic
+        found = [TopicPartition(topic, each.partition) for each in await consumer.partitions_for(topic)]
+        added = [each for each in found if each.partition not in self._read]
+        begins = await consumer.beginning_offsets(added) if added else {}
+        added = [each for each in added if each.partition not in self._read]
+        self._read |= {each.partition: begins[each] for each in added}
+        if added:
+            consumer.assign([TopicPartition(topic, each) for each in self._read])
+        for each in added:
+            consumer.seek(each, begins[each])
+        self._partitions_asked = asyncio.get_running_loop().time()
 
     async def close(self) -> None:
         if self._task is not None:
@@ -95,9 +103,11 @@ class TableView:
 
     async def rows(self, lookup: Lookup = ALL, lag_max: int = 0) -> list[list[Any]]:
         """The rows of a look-up, as of now: what was committed before this call is in them, but for the last `lag_max`
-        offsets of each partition.
+        offsets of each partition. A partition that was added counts after a second.
         """
         assert self._consumer is not None
+        if asyncio.get_running_loop().time() - self._partitions_asked >= _PARTITIONS_ASKED_S:
+            await self._take_partitions(self._consumer)
         partitions = [TopicPartition(self.source.topic, each) for each in self._read]
         ends = await self._consumer.end_offsets(partitions)
         while any(self._read[each.partition] < ends[each] - lag_max for each in partitions):

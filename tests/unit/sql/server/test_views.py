@@ -81,6 +81,72 @@ def test_records_that_a_thread_decodes_are_not_taken_for_read(monkeypatch: pytes
     asyncio.run(asyncio.wait_for(scenario(), 60))
 
 
+class Growing:
+    """A topic that gets a second partition; each partition has one record, which is given once it is assigned."""
+
+    count = 1
+
+    def __init__(self, _settings: Any) -> None:
+        self._assigned: list[int] = []
+        self._positions: dict[int, int] = {}
+        self._changed = asyncio.Event()
+
+    async def partitions_for(self, _topic: str) -> list[Any]:
+        return [SimpleNamespace(partition=each) for each in range(Growing.count)]
+
+    async def beginning_offsets(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        await asyncio.sleep(0)
+        return dict.fromkeys(places, 0)
+
+    async def end_offsets(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(places, 1)
+
+    def assign(self, places: Sequence[TopicPartition]) -> None:
+        self._assigned = [each.partition for each in places]
+
+    def seek(self, place: TopicPartition, offset: int) -> None:
+        assert place.partition not in self._positions, "what was read is not read again"
+        self._positions[place.partition] = offset
+        self._changed.set()
+
+    async def poll(self, _timeout_s: float) -> list[Any]:
+        while True:
+            for each in self._assigned:
+                if self._positions.get(each) == 0:
+                    self._positions[each] = 1
+                    return [
+                        SimpleNamespace(key=b"%d" % each, value=b'{"V": 1}', partition=each, offset=0, timestamp_ms=0)
+                    ]
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def position(self, place: TopicPartition) -> int:
+        return self._positions[place.partition]
+
+    async def close(self) -> None:
+        pass
+
+
+def test_rows_of_a_partition_that_was_added_are_in_the_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They were missing until the view was opened anew."""
+    monkeypatch.setattr(views, "AsyncConsumer", Growing)
+    monkeypatch.setattr(views, "_PARTITIONS_ASKED_S", 0.0)
+    monkeypatch.setattr(Growing, "count", 1)
+    session = Session()
+    session.run("CREATE TABLE t (k STRING PRIMARY KEY, v INT) WITH (kafka_topic='t', value_format='JSON');")
+    view = TableView(session.catalog.find("T"), {}, 10)
+
+    async def scenario() -> None:
+        await view.open()
+        assert [row[-1] for row in await view.rows()] == ["0"]
+        monkeypatch.setattr(Growing, "count", 3)
+        for answer in await asyncio.gather(view.rows(), view.rows()):
+            assert sorted(row[-1] for row in answer) == ["0", "1", "2"]
+        await view.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
 def test_what_retention_takes_from_under_a_reader_does_not_take_the_rest() -> None:
     """It went on at the end of the log, and the answer lacked all that was left."""
     assert views.READING["auto.offset.reset"] == "earliest"
