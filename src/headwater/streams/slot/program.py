@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headwater.client.admin import Admin
+from headwater.client.consumer.ranges import RangeReader
 from headwater.streams.engine.failures import dead_letter_topic
 from headwater.streams.engine.task_settings import TaskSettings
 from headwater.streams.slot.changelogs import changelogs_of
@@ -67,7 +68,14 @@ def prepare(app: "App", settings: RunSettings) -> Program:
         topics = plan_topics(app.name, topology, known)
         state = settings.state_dir / app.name / (admin.describe_cluster().cluster_id or "cluster")
         with_patterns = app.topology()  # what matches them may change
-        check_upgrade(admin, app.name, with_patterns, state, allowed=settings.allow_state_loss)
+        check_upgrade(
+            admin,
+            lambda: RangeReader({**settings.for_consumers, "isolation.level": "read_committed"}),
+            app.name,
+            with_patterns,
+            state,
+            allowed=settings.allow_state_loss,
+        )
         ensure_topics(admin, topics.internal)
         ensure_frame_outputs(admin, topics.frames)
         if app.errors.writes_dead_letters:

@@ -6,12 +6,14 @@ not run there is no note, and nothing is refused.
 """
 
 import contextlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from headwater.base.errors import KafkaError, UserError
 from headwater.base.ids import TopicPartition
 from headwater.client.admin import Admin
+from headwater.client.consumer.ranges import RangeReader
 from headwater.client.types import LATEST
 from headwater.streams.topics.internal import partitions_of
 from headwater.streams.topology.topology import Topology
@@ -20,8 +22,18 @@ from headwater.streams.topology.upgrades import Losses, losses, note_of, read_no
 _NOTE: Final = "topology.json"
 
 
-def check_upgrade(admin: Admin, application_id: str, topology: Topology, directory: Path, *, allowed: bool) -> None:
-    """`directory`: of the application's state. Raises UserError, with how to migrate, unless a loss is allowed."""
+def check_upgrade(
+    admin: Admin,
+    reader: Callable[[], RangeReader],
+    application_id: str,
+    topology: Topology,
+    directory: Path,
+    *,
+    allowed: bool,
+) -> None:
+    """`reader`: of what is committed; `directory`: of the application's state. Raises UserError, with how to migrate,
+    unless a loss is allowed.
+    """
     path = directory / _NOTE
     new = note_of(topology)
     former = None
@@ -30,7 +42,7 @@ def check_upgrade(admin: Admin, application_id: str, topology: Topology, directo
     if former == new:
         return
     if former is not None and not allowed:
-        found = _still_there(admin, application_id, losses(former, new))
+        found = _still_there(admin, reader, application_id, losses(former, new))
         if found:
             raise refusal(application_id, found)
     try:
@@ -46,7 +58,7 @@ def check_upgrade(admin: Admin, application_id: str, topology: Topology, directo
         ) from None
 
 
-def _still_there(admin: Admin, application_id: str, found: Losses) -> Losses:
+def _still_there(admin: Admin, reader: Callable[[], RangeReader], application_id: str, found: Losses) -> Losses:
     names = {f"{application_id}-{store}-changelog" for store in (*found.stores, *found.mistaken)}
     names |= {f"{application_id}-{topic}" for topic in found.repartitions}
     there = partitions_of(admin, names)
@@ -57,22 +69,33 @@ def _still_there(admin: Admin, application_id: str, found: Losses) -> Losses:
     waiting = tuple(
         topic
         for topic in found.repartitions
-        if (name := f"{application_id}-{topic}") in there and _has_lag(admin, application_id, name, there[name])
+        if (name := f"{application_id}-{topic}") in there and has_lag(admin, reader, application_id, name, there[name])
     )
     return Losses(kept(found.stores), kept(found.mistaken), waiting)
 
 
-def _has_lag(admin: Admin, application_id: str, topic: str, partitions: int) -> bool:
-    """Whether records wait in it that the former version has made, and not processed."""
+def has_lag(admin: Admin, reader: Callable[[], RangeReader], application_id: str, topic: str, partitions: int) -> bool:
+    """Whether records wait in it that the former version has made, and not processed. Offsets alone do not tell: behind
+    the last record there may be markers of transactions.
+    """
     wanted = [TopicPartition(topic, index) for index in range(partitions)]
     committed = admin.list_group_offsets(application_id, wanted)
-    ends = admin.list_offsets(dict.fromkeys(wanted, LATEST))
-    for partition, end in ends.items():
+    ends, behind = {}, {}
+    for partition, end in admin.list_offsets(dict.fromkeys(wanted, LATEST)).items():
         if isinstance(end, KafkaError):
             raise end
-        if end.offset > (committed[partition].offset if partition in committed else 0) + 1:  # a marker may be the last
-            return True
-    return False
+        start = committed[partition].offset if partition in committed else 0
+        if end.offset > start:
+            ends[partition], behind[partition] = end.offset, start
+    if not behind:
+        return False
+    with reader() as opened:
+        stable = opened.ends(list(behind), earliest=False)
+        return any(
+            stable[each] < ends[each]  # a transaction is open: the former version is not done
+            or next(opened.records(each, start, stable[each], lost="skip"), None) is not None
+            for each, start in behind.items()
+        )
 
 
 def refusal(application_id: str, found: Losses) -> UserError:
