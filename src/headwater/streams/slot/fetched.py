@@ -1,9 +1,16 @@
-"""Fetched columns as chunks, one for each stretch of a partition. Pure."""
+"""What is fetched as chunks, one for each stretch of a partition.
 
-from collections.abc import Iterator
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+It comes as columns. These have times in microseconds, which do not hold all that milliseconds do: where such a time
+comes (often nanoseconds that somebody took for milliseconds) the same records are fetched again, record by record.
+"""
 
+from collections.abc import Iterable, Iterator
+from itertools import groupby, pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+from headwater.base.ids import TopicPartition
+from headwater.client.consumer.consumer import Consumer
+from headwater.client.consumer.record import ConsumerRecord
 from headwater.streams.engine.columns import Chunk
 from headwater.streams.model.record import Headers
 from headwater.streams.serdes.native_cells import Cells, native_cells
@@ -11,6 +18,60 @@ from headwater.streams.serdes.native_cells import Cells, native_cells
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
+
+_CLIPPED: Final = ((1 << 63) - 1, -(1 << 63))
+
+
+class Inputs:
+    """What a slot's consumer fetches. Owned by the slot and its thread."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+        self._by_record = 0  # so many come record by record, before columns do again
+        self.fetched = 0
+
+    def poll(self, timeout: float, max_records: int, max_bytes: int) -> Iterable[Chunk]:
+        if self._by_record <= 0:
+            batch = self._consumer.poll_arrow(timeout, max_records=max_records, max_bytes=max_bytes)
+            if holds_times(batch):
+                self.fetched += batch.num_rows
+                return chunks(batch)
+            for partition, offset in first_offsets(batch).items():
+                self._consumer.seek(partition, offset)
+            self._by_record = batch.num_rows
+        records = self._consumer.poll(timeout, max_records=max_records)
+        self._by_record -= len(records)
+        self.fetched += len(records)
+        return chunks_of_records(records)
+
+
+def holds_times(batch: "pa.RecordBatch") -> bool:
+    """Whether its times are those of the records."""
+    if not batch.num_rows:
+        return True
+    micros = _numbers(batch.column("timestamp"), "int64")
+    return not {int(micros.min()), int(micros.max())}.intersection(_CLIPPED)
+
+
+def first_offsets(batch: "pa.RecordBatch") -> dict[TopicPartition, int]:
+    found: dict[TopicPartition, int] = {}
+    for chunk in chunks(batch):
+        found.setdefault(TopicPartition(chunk.topic, chunk.partition), chunk.offsets[0])
+    return found
+
+
+def chunks_of_records(records: Iterable[ConsumerRecord]) -> Iterator[Chunk]:
+    for (topic, partition), group in groupby(records, lambda each: (each.topic, each.partition)):
+        found = list(group)
+        yield Chunk(
+            topic,
+            partition,
+            [each.offset for each in found],
+            [each.timestamp_ms for each in found],
+            [each.key for each in found],
+            [each.value for each in found],
+            [tuple(each.headers) for each in found] if any(each.headers for each in found) else None,
+        )
 
 
 def chunks(batch: "pa.RecordBatch") -> Iterator[Chunk]:

@@ -27,7 +27,7 @@ from headwater.streams.engine.failures import ClusterFailure
 from headwater.streams.protocol import task_ownership as protocol
 from headwater.streams.slot import collector_pauses
 from headwater.streams.slot.commit_writer import CommitWriter
-from headwater.streams.slot.fetched import chunks
+from headwater.streams.slot.fetched import Inputs
 from headwater.streams.slot.global_tables import GlobalTables
 from headwater.streams.slot.lead_port import LeadPort
 from headwater.streams.slot.offset_metadata import OffsetMetadata, encode_metadata
@@ -83,6 +83,7 @@ class Slot:
         self._consumer = Consumer(
             {**common, "isolation.level": isolation, "enable.auto.commit": False, "auto.offset.reset": "earliest"}
         )
+        self._inputs = Inputs(self._consumer)
         subs = program.sub_topologies
         self._subs = {sub.number: sub for sub in subs if not sub.is_global}
         self._task_settings = dataclasses.replace(program.task_settings, partition_count=counts).with_cache()
@@ -97,7 +98,6 @@ class Slot:
         self._purge = Purge(program.topics, settings.repartition_purge_interval_ms)
         self._commit_at = 0.0
         self.report = SlotReport()
-        self.fetched = 0
         self.dropped: dict[str, int] = {}
 
     # Life
@@ -179,6 +179,11 @@ class Slot:
                 all_of_it.callback(task.close)
             all_of_it.callback(self._globals.close)
 
+    @property
+    def fetched(self) -> int:
+        """How many records, since it was opened."""
+        return self._inputs.fetched
+
     # One turn
 
     def turn(self) -> None:
@@ -234,9 +239,7 @@ class Slot:
 
     def _read_and_process(self) -> bool:
         """Whether a record's processing asked for a commit."""
-        batch = self._consumer.poll_arrow(self._patience(), max_records=_POLLED, max_bytes=_POLLED_BYTES)
-        self.fetched += batch.num_rows
-        for chunk in chunks(batch):
+        for chunk in self._inputs.poll(self._patience(), _POLLED, _POLLED_BYTES):
             self._take(chunk)
         wants_commit = self._punctuate()
         write_one(self.tasks)

@@ -439,9 +439,9 @@ def test_what_is_due_by_the_clock_waits_for_no_records_of_any_task(monkeypatch: 
         )
     writer = _writer(threading.Event())
     slot = _bare_slot(
-        _consumer=SimpleNamespace(poll_arrow=lambda *_, **__: SimpleNamespace(num_rows=0)),
+        _inputs=SimpleNamespace(poll=lambda *_: ()),
         _globals=GlobalTables([], app.settings(), {}), _stopping=threading.Event(), _commit_at=1.1, _owner_of={},
-        _settings=RunSettings("localhost:1", Path("state")), _writer=writer, tasks=tasks, fetched=0, dropped={},
+        _settings=RunSettings("localhost:1", Path("state")), _writer=writer, tasks=tasks, dropped={},
     )  # fmt: skip
     while any(task.task.group.buffered for task in tasks):
         at_once.append(0)
@@ -489,15 +489,15 @@ def test_what_fell_due_during_a_commit_is_called_right_behind_it(monkeypatch: py
         def call(*_: object, **__: object) -> Any:
             steps.append(f"{what} {len(_Ticks.late_ms)}")
             _Ticks.clock_ms += ms
-            return SimpleNamespace(num_rows=0)
+            return ()
 
         return call
 
     slot = _bare_slot(
-        _consumer=SimpleNamespace(poll_arrow=takes(5, "poll")), _lead=SimpleNamespace(admin=None, tick=lambda: None),
+        _inputs=SimpleNamespace(poll=takes(5, "poll")), _consumer=None, _lead=SimpleNamespace(admin=None, tick=lambda: None),
         _counts=SimpleNamespace(refresh=lambda _: None), _purge=SimpleNamespace(run=takes(50, "purge")),
         _globals=GlobalTables([], app.settings(), {}), _stopping=threading.Event(), _commit_at=1.0, _owner_of={},
-        _settings=RunSettings("localhost:1", Path("state")), _writer=_writer(threading.Event()), fetched=0, dropped={},
+        _settings=RunSettings("localhost:1", Path("state")), _writer=_writer(threading.Event()), dropped={},
         _topics=SimpleNamespace(sources={}), report=SimpleNamespace(note_inputs=lambda *_: None), commit=takes(30, "commit"),
         tasks=[SimpleNamespace(task=task, runs=Runs(), collect=task.collect, written_at=0.0, write_what_waits=lambda: False)],
     )  # fmt: skip
