@@ -14,7 +14,9 @@ from typing import Final
 
 from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.base.ids import TopicPartition
+from headwater.client.consumer.errors import OffsetOutOfRange
 from headwater.client.consumer.positions import OffsetAndMetadata
+from headwater.client.consumer.ranges import RangeReader
 from headwater.client.producer.producer import Producer
 from headwater.client.producer.transaction_calls import GroupMember
 from headwater.streams.engine.failures import ErrorPolicy
@@ -31,6 +33,7 @@ _MOST_OUTPUTS: Final = 200_000  # a commit comes early when so many wait
 _MOST_OUTPUT_BYTES: Final = 64 * 1024 * 1024
 _FLUSH_S: Final = 1.0
 _STOP_PATIENCE_S: Final = 10.0
+_LOOK_S: Final = 5.0
 _MISSING_S: Final = 8.0  # a topic that brokers do not know for so long is gone: not all hear of a new one at once
 _UNKNOWN: Final = frozenset((ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION))
 
@@ -65,6 +68,7 @@ class CommitWriter:
         self._suspects: frozenset[int] | None = None  # of what this attempt sends: see `sending`
         self._next_suspects: frozenset[int] | None = None
         self._found: set[str] = set()  # topics that this producer knows
+        self._globals_sent: tuple[TopicPartition, int, int] | None = None  # the offset of the last one; how many
 
     # The producer
 
@@ -108,6 +112,32 @@ class CommitWriter:
         self._changelog.clear()
         self.offsets = {}
 
+    def forget_globals(self) -> None:
+        """What global tables want written: it is committed."""
+        self._of_globals.clear()
+        self._globals_sent = None
+
+    def look_for_globals(self, reader: RangeReader) -> None:
+        """After a commit that failed or whose outcome is unknown, when its transaction has ended: nobody makes again
+        what global tables want written, so it is sent again unless a reader of committed records finds it. Where that
+        cannot be told soon (a transaction of others is open there) it is sent again.
+        """
+        if self._globals_sent is None:
+            return
+        partition, last, count = self._globals_sent
+        give_up_at = time.monotonic() + _LOOK_S
+        found = reader.records(
+            partition,
+            last,
+            last + 1,
+            lost="skip",
+            given_up=lambda: self._stopping.is_set() or time.monotonic() >= give_up_at,
+        )
+        with contextlib.suppress(OffsetOutOfRange):  # it is gone
+            if next(found, None) is not None:
+                del self._of_globals[:count]
+        self._globals_sent = None
+
     # Steps of a commit
 
     def send_records(self, tasks: Iterable[OpenTask], *, transactional: bool) -> None:
@@ -117,10 +147,15 @@ class CommitWriter:
             self._find(self._producer, topic)
         if transactional:
             self._producer.begin_transaction()
+        self._globals_sent = None
         written = send_all(self._producer, [*self._of_globals, *self._outputs.pieces], self._suspects)
         changes = send_all(self._producer, self._changelog.pieces, self._suspects)
         self._flush(self._producer, topics)
-        written()
+        ends = written()
+        if self._of_globals:
+            topic = self._of_globals[-1].topic
+            place, end = next((place, end) for place, end in ends.items() if place.topic == topic)
+            self._globals_sent = TopicPartition(place.topic, place.partition), end - 1, len(self._of_globals)
         owners = {changelog: task for task in tasks for changelog in task.changelogs}
         for changelog, position in changes().items():
             owners[changelog].wrote(changelog, position)

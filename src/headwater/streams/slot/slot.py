@@ -368,7 +368,7 @@ class Slot:
             return
         self._purge.committed(self._writer.offsets)
         self._writer.forget()
-        self._globals.pending.clear()
+        self._writer.forget_globals()
 
     def _drive_commit(self) -> bool:
         """Until brokers take all that is left of it. Raises UserError for a record that they refuse and that is not
@@ -401,6 +401,7 @@ class Slot:
             try:
                 steps = protocol.recover_steps(tuple(self.tasks), self._identity, self._lead.member())
                 self._identity = self._drive(steps)
+                self._writer.look_for_globals(self._reader)
                 follow = {
                     p: self._consumer.position(p) for p in self._consumer.assignment() if p.topic in self._globals
                 }
