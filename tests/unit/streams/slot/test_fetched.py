@@ -22,7 +22,7 @@ class Log:
         self.calls: list[str] = []
 
     def _taken(self, most: int) -> list[ConsumerRecord]:
-        found = []
+        found: list[ConsumerRecord] = []
         for place, times in self._times.items():
             while self._at[place] < len(times) and len(found) < most:
                 at = self._at[place]
