@@ -154,8 +154,9 @@ class CommitWriter:
         ends = written()
         if self._of_globals:
             topic = self._of_globals[-1].topic
-            place, end = next((place, end) for place, end in ends.items() if place.topic == topic)
-            self._globals_sent = TopicPartition(place.topic, place.partition), end - 1, len(self._of_globals)
+            for place, end in ends.items():
+                if place.topic == topic and end > 0:  # a retry that the broker had already does not say where
+                    self._globals_sent = TopicPartition(place.topic, place.partition), end - 1, len(self._of_globals)
         owners = {changelog: task for task in tasks for changelog in task.changelogs}
         for changelog, position in changes().items():
             owners[changelog].wrote(changelog, position)
