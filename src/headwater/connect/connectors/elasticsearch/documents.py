@@ -62,16 +62,18 @@ def document_text(record: SinkRecord, *, compact: bool) -> str:
     """One line of JSON. Raises DataError."""
     if not isinstance(record.value, Struct | dict):
         raise DataError(f"The value is no document: a struct or a map is needed, not {type(record.value).__name__}")
-    made = _plain(record.value_schema, record.value, compact)
     try:
-        return json.dumps(made, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    except (TypeError, ValueError):  # decimals, and what is no number, as Jackson writes them
+        made = _plain(record.value_schema, record.value, compact)
+        if not isinstance(made, dict):  # in an update, the server would refuse the whole request for it
+            raise DataError("The value is no document: a map must have text as keys, and compact.map.entries be true")
         try:
+            return json.dumps(made, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        except (TypeError, ValueError):  # decimals, and what is no number, as Jackson writes them
             return dumps(made)
-        except (AssertionError, RecursionError) as error:
-            raise DataError(f"The value cannot be JSON: {error}") from None
     except RecursionError:
         raise DataError("The value cannot be JSON: it is nested too deeply") from None
+    except (AssertionError, ValueError) as error:
+        raise DataError(f"The value cannot be JSON: {error}") from None
 
 
 def _plain(schema: Schema | None, value: Any, compact: bool) -> Any:
