@@ -80,6 +80,18 @@ def test_exactly_once(pipe: Pipe, broker: Broker, produce: Make) -> None:
         assert [each for each in admin.list_transactions() if each.state not in ended] == []
 
 
+def test_a_driver_that_died_while_it_wrote_down_its_first_batch_can_be_started_again(pipe: Pipe, produce: Make) -> None:
+    """Spark writes a temporary file and renames it. It refused what such a death leaves behind:
+    STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY, "offsets should be empty on batch 0".
+    """
+    produce(pipe.topic, [b"0", b"1"])
+    offsets = pipe.checkpoint / "offsets"
+    offsets.mkdir(parents=True)
+    (offsets / ".0.5ac85d7c-1f6a-4a4a-8ae4-8f4c1e0a4e35.tmp").write_text("v1\n")
+    pipe.run()
+    assert pipe.written() == ["<0>", "<1>"]
+
+
 def test_at_least_once(pipe: Pipe, produce: Make) -> None:
     """The same fault writes a batch twice: so it is the fault that the test above stands up to."""
     produce(pipe.topic, [b"0", b"1"])

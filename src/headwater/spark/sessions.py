@@ -44,6 +44,8 @@ SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.checkpointFileManagerClass": _FILES,
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+    # A driver that dies while it writes down its first batch leaves a temporary file, and a new one would be refused.
+    "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
