@@ -166,7 +166,10 @@ def _compare(view: TableView, plan: pull.PullPlan) -> int:
 
 
 class Consumer:
-    """A consumer of a topic that ends at 10; the view has read to 7."""
+    """A consumer of a topic of one partition, which ends at 10; the view has read to 7."""
+
+    async def partitions_for(self, topic: str) -> list[TopicPartition]:
+        return [TopicPartition(topic, 0)]
 
     async def end_offsets(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         return dict.fromkeys(partitions, 10)
