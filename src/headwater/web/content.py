@@ -61,38 +61,31 @@ def negotiate(accept: str | None, offered: tuple[str, ...]) -> str | None:
     """The offered type that the Accept header prefers; of equals the one that is offered first. None: it takes none of
     them.
     """
-    if accept is None or not accept.strip():
-        return offered[0]
-    ranges = [_media_range(piece) for piece in accept.split(",")[:50] if piece.strip()]
-    best: str | None = None
-    best_quality = 0.0
-    for content_type in offered:
-        fitting = [(specific, quality) for pattern, quality in ranges if (specific := _fits(pattern, content_type))]
-        quality = max(fitting)[1] if fitting else 0.0
-        if quality > best_quality:
-            best, best_quality = content_type, quality
-    return best
+    return _best(accept, offered, as_named=False)
 
 
 def preferred(accept: str | None, offered: tuple[str, ...]) -> str | None:
     """As `negotiate`; but of types that are as welcome as each other, the one that is named more exactly, then the one
     that is named first, and only then the one that is offered first.
     """
+    return _best(accept, offered, as_named=True)
+
+
+def _best(accept: str | None, offered: tuple[str, ...], *, as_named: bool) -> str | None:
     if accept is None or not accept.strip():
         return offered[0]
     ranges = [_media_range(piece) for piece in accept.split(",")[:50] if piece.strip()]
     best, best_rank = None, (0.0, 0, 0)
     for content_type in offered:
         fitting = [
-            (specific, -at, quality)
+            (specific, -at if as_named else 0, quality)
             for at, (pattern, quality) in enumerate(ranges)
             if (specific := _fits(pattern, content_type))
         ]
-        if not fitting:
-            continue
-        specific, place, quality = max(fitting)
-        if quality > 0 and (best is None or (quality, specific, place) > best_rank):
-            best, best_rank = content_type, (quality, specific, place)
+        specific, place, quality = max(fitting, default=(0, 0, 0.0))
+        rank = (quality, specific, place) if as_named else (quality, 0, 0)
+        if quality > 0 and (best is None or rank > best_rank):
+            best, best_rank = content_type, rank
     return best
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass, field
 
 from headwater.sql.language import tree, types
-from headwater.sql.language.errors import SqlError
+from headwater.sql.language.errors import SqlError, did_you_mean
 from headwater.sql.language.types import Type
 
 
@@ -31,9 +30,8 @@ class Scope:
             )
         shown = f"{column.source}.{column.name}" if column.source else column.name
         names = [name for source, name in self.columns if source == column.source]
-        near = difflib.get_close_matches(column.name, names, 1, 0.6)
         raise SqlError(
             f"Column '{shown}' cannot be resolved.",
-            hint=f"Did you mean {near[0]}?" if near else "",
+            hint=did_you_mean(column.name, names),
             position=column.position,
         )

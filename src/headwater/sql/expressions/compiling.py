@@ -7,7 +7,6 @@ is seen. Parameters of lambdas are columns that are appended to the row while th
 
 from __future__ import annotations
 
-import difflib
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from headwater.sql.expressions.literals import as_moment, beside_operand, litera
 from headwater.sql.functions import library, registry, scope  # noqa: F401  importing the library declares its functions
 from headwater.sql.functions.signatures import Bindings, Pattern, common
 from headwater.sql.language import tree, types
-from headwater.sql.language.errors import Position, SqlError
+from headwater.sql.language.errors import Position, SqlError, did_you_mean
 from headwater.sql.language.types import ArrayType, Base, MapType, StructType, Type
 
 _NULL: Final = generated.literal(None)
@@ -85,10 +84,9 @@ class Compiler:
             raise SqlError(f"Expected STRUCT type, got: {of.type}", position=node.position)
         found = of.type.field(node.name)
         if found is None:
-            near = difflib.get_close_matches(node.name, [name for name, _ in of.type.fields], 1)
             raise SqlError(
                 f"Could not find field '{node.name}' in {of.type}.",
-                hint=f"Did you mean {near[0]}?" if near else "",
+                hint=did_you_mean(node.name, (name for name, _ in of.type.fields)),
                 position=node.position,
             )
         evaluate, name = of.evaluate, node.name

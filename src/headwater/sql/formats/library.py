@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Final
 
 from headwater.sql.formats.delimited import DelimitedFormat
@@ -10,7 +9,7 @@ from headwater.sql.formats.json_rows import JsonFormat
 from headwater.sql.formats.kafka_rows import KafkaFormat, NoneFormat
 from headwater.sql.formats.port import Format
 from headwater.sql.formats.registry.serde import AVRO, JSON_SR, PROTOBUF, PROTOBUF_NOSR, RegistryFormat
-from headwater.sql.language.errors import SqlError
+from headwater.sql.language.errors import SqlError, did_you_mean
 
 _ALL: Final[tuple[Format, ...]] = (
     JsonFormat(),
@@ -30,8 +29,7 @@ def format_named(name: str) -> Format:
     found = FORMATS.get(wanted)
     if found is not None:
         return found
-    near = difflib.get_close_matches(wanted, list(FORMATS), 1)
-    raise SqlError(f"Unknown format: {name}", hint=f"Did you mean {near[0]}?" if near else "")
+    raise SqlError(f"Unknown format: {name}", hint=did_you_mean(wanted, FORMATS))
 
 
 def with_registry(name: str) -> RegistryFormat | None:

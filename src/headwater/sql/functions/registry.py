@@ -11,7 +11,6 @@ that fits are told with the forms that exist; names that do not exist with the n
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
@@ -19,7 +18,7 @@ from typing import Any, Final, TypeVar
 from headwater.sql.functions.signatures import Bindings, Implementation, Returns, Signature, parse_signature
 from headwater.sql.functions.whole_calls import Waiting, WholeCall
 from headwater.sql.language import types
-from headwater.sql.language.errors import Position, SqlError
+from headwater.sql.language.errors import Position, SqlError, did_you_mean
 from headwater.sql.language.types import Type
 
 
@@ -119,9 +118,8 @@ def no_form(name: str, forms: Sequence[Signature], given: Sequence[Type | None],
 
 
 def unknown(name: str, known: Sequence[str], position: Position) -> SqlError:
-    near = difflib.get_close_matches(name, known, 1, 0.7)
     return SqlError(
         f"Can't find any functions with the name '{name}'",
-        hint=f"Did you mean {near[0]}?" if near else "SHOW FUNCTIONS; lists what there is.",
+        hint=did_you_mean(name, known, "SHOW FUNCTIONS; lists what there is.", cutoff=0.7),
         position=position,
     )

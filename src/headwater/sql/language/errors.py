@@ -49,7 +49,7 @@ class DeclinedError(SqlError):
     """A statement of ksqlDB that is understood and not carried out here; the message says what to do instead."""
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A hint for a name that is none of these: the nearest, or nothing."""
-    near = difflib.get_close_matches(name, list(known), 1, 0.6)
-    return f"Did you mean {near[0]}?" if near else ""
+def did_you_mean(name: str, known: Iterable[str], otherwise: str = "", *, cutoff: float = 0.6) -> str:
+    """A hint for a name that is none of these: the nearest, if one is as near as `cutoff`."""
+    near = difflib.get_close_matches(name, list(known), 1, cutoff)
+    return f"Did you mean {near[0]}?" if near else otherwise

@@ -1,12 +1,11 @@
 """A cursor over tokens, which the parsers share: look ahead, take, demand, and say what was expected instead."""
 
-import difflib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
 from headwater.sql.language import types
-from headwater.sql.language.errors import Position, SqlSyntaxError
+from headwater.sql.language.errors import Position, SqlSyntaxError, did_you_mean
 from headwater.sql.language.tokens import Kind, Token
 from headwater.sql.language.types import Type
 
@@ -211,10 +210,9 @@ class TokenReader:
     def unexpected(self, *expected: str) -> SqlSyntaxError:
         token = self.token
         what = "the end of the text" if token.kind is Kind.END else f"'{self.text[token.start : token.end]}'"
-        near = difflib.get_close_matches(token.text, expected, 1, 0.7) if token.kind is Kind.NAME else []
         return SqlSyntaxError(
             f"Syntax Error: found {what}, expected {' or '.join(expected)}.",
-            hint=f"Did you mean {near[0]}?" if near else "",
+            hint=did_you_mean(token.text, expected, cutoff=0.7) if token.kind is Kind.NAME else "",
             position=token.position,
         )
 
@@ -249,10 +247,9 @@ class TokenReader:
                 return types.NAMED[word]
             if word in self.custom:
                 return self.custom[word]
-            near = difflib.get_close_matches(word, [*types.NAMED, "DECIMAL", "ARRAY", "MAP", "STRUCT", *self.custom], 1)
             raise SqlSyntaxError(
                 f"Cannot resolve unknown type: {word}",
-                hint=f"Did you mean {near[0]}?" if near else "",
+                hint=did_you_mean(word, [*types.NAMED, "DECIMAL", "ARRAY", "MAP", "STRUCT", *self.custom]),
                 position=position,
             )
 

@@ -4,14 +4,13 @@ nothing.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from headwater.sql.formats.port import Field, FormatOptions
 from headwater.sql.functions.scope import MadeFunction
 from headwater.sql.language import types
-from headwater.sql.language.errors import Position, SqlError
+from headwater.sql.language.errors import Position, SqlError, did_you_mean
 from headwater.sql.language.tree import Role, SourceKind, WindowKind
 from headwater.sql.language.types import Type
 
@@ -111,10 +110,9 @@ class Catalog:
     def find(self, name: str, position: Position | None = None) -> SourceInfo:
         found = self.sources.get(name)
         if found is None:
-            near = difflib.get_close_matches(name, list(self.sources), 1, 0.6)
             raise SqlError(
                 f"{name} does not exist.",
-                hint=f"Did you mean {near[0]}?" if near else "SHOW STREAMS; and SHOW TABLES; list what there is.",
+                hint=did_you_mean(name, self.sources, "SHOW STREAMS; and SHOW TABLES; list what there is."),
                 position=position,
             )
         return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
@@ -10,7 +9,7 @@ from typing import Final
 from headwater.sql.formats.delimited import delimiter
 from headwater.sql.formats.library import format_named
 from headwater.sql.formats.port import FormatOptions
-from headwater.sql.language.errors import SqlError
+from headwater.sql.language.errors import SqlError, did_you_mean
 from headwater.sql.language.token_reader import UNITS_MS
 from headwater.sql.language.tree import Properties, WindowKind
 from headwater.sql.plan.catalog import RowFormat, SourceWindow
@@ -113,10 +112,9 @@ def read(properties: Properties, *, sink: bool) -> With:
     known = [*_BOTH, *(() if sink else _SOURCE_ONLY)]
     for name in properties:
         if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
             raise SqlError(
                 f"Invalid config variable(s) in the WITH clause: {name}",
-                hint=f"Did you mean {near[0]}?" if near else "",
+                hint=did_you_mean(name, known),
             )
         if name == "KEY":
             raise SqlError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ from headwater.sql.functions.registry import ScalarFunction
 from headwater.sql.functions.scope import MadeFunction
 from headwater.sql.functions.signatures import Signature, parse_signature
 from headwater.sql.language import types
-from headwater.sql.language.errors import SqlError
+from headwater.sql.language.errors import SqlError, did_you_mean
 from headwater.sql.language.tree import SourceKind
 from headwater.sql.language.types import ArrayType, Base, DecimalType, MapType, StructType, Type
 from headwater.sql.plan.catalog import Column, SourceInfo
@@ -121,10 +120,9 @@ def function(text: str, name: str, made: Mapping[str, MadeFunction]) -> Entity:
     )
     if found is None:
         known = [*library.SCALARS, *library.AGGREGATES, *library.TABLE_FUNCTIONS, *made]
-        near = difflib.get_close_matches(name, known, 1, 0.6)
         raise SqlError(
             f"Can't find any functions with the name '{name}'",
-            hint=f"Did you mean {near[0]}?" if near else "SHOW FUNCTIONS; lists them.",
+            hint=did_you_mean(name, known, "SHOW FUNCTIONS; lists them."),
         )
     kind, description = _kind(found), found.description
     if isinstance(found, ScalarFunction):

@@ -148,12 +148,7 @@ def judge(action: Action, item: Mapping[str, Any], sensitive: bool) -> Outcome:
 
 def trouble(status: int, answer: bytes) -> ConnectError:
     """What an answer means that is none of success."""
-    kind, told = "", ""
-    try:
-        error = json.loads(answer)["error"]
-        kind, told = _error(error, sensitive=False)
-    except (ValueError, LookupError, TypeError, RecursionError):
-        pass
+    kind, told = _error_of(answer)
     sentence = f"Elasticsearch answered with {status}" + (f": {told}" if told else "")
     if status in PASSING_STATUS or kind in _PASSING or kind == INDEX_MISSING:
         return RetriableError(sentence)
@@ -161,10 +156,15 @@ def trouble(status: int, answer: bytes) -> ConnectError:
 
 
 def error_type(answer: bytes) -> str:
+    return _error_of(answer)[0]
+
+
+def _error_of(answer: bytes) -> tuple[str, str]:
+    """Its type and a sentence; both empty if the answer says none."""
     try:
-        return _error(json.loads(answer)["error"], sensitive=False)[0]
+        return _error(json.loads(answer)["error"], sensitive=False)
     except (ValueError, LookupError, TypeError, RecursionError):
-        return ""
+        return "", ""
 
 
 def _error(error: Any, sensitive: bool) -> tuple[str, str]:
