@@ -1,14 +1,18 @@
 """What a consumer can be asked about topics and offsets, with or without an assignment. No state of its own."""
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
-from headwater.base.errors import KafkaError
+from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicPartition
 from headwater.client.consumer.lookups import list_offsets
 from headwater.client.consumer.positions import EARLIEST, LATEST
 from headwater.client.errors import UnknownTopic
+from headwater.client.reactor.kernel import TimedOut
 from headwater.client.session import Session
 from headwater.client.types import OffsetAt, Topic
+
+_NAMED_MAX: Final = 5
 
 
 class ClusterQueries:
@@ -32,7 +36,17 @@ class ClusterQueries:
     async def _list_offsets(
         self, times: Mapping[TopicPartition, int], timeout_ms: int | None
     ) -> dict[TopicPartition, OffsetAt]:
-        answers = await list_offsets(self._session, times, self._isolation_level, timeout_ms=timeout_ms)
+        session = self._session
+        limit_ms = session.settings.api_timeout_ms if timeout_ms is None else timeout_ms
+        asking = session.kernel.spawn(list_offsets(session, times, self._isolation_level, timeout_ms=limit_ms))
+        try:
+            answers = await session.kernel.within(limit_ms / 1000, asking)
+        except TimedOut:  # an attempt by itself may take as long as a request
+            raise KafkaError(
+                ErrorCode.REQUEST_TIMED_OUT, f"no answer about offsets of {_told(times)} within {limit_ms} ms"
+            ) from None
+        finally:
+            asking.cancel()
         found: dict[TopicPartition, OffsetAt] = {}
         for each, answer in answers.items():
             if isinstance(answer, KafkaError):
@@ -48,3 +62,8 @@ class ClusterQueries:
 
     async def list_topics(self) -> list[Topic]:
         return await self._session.refresh(None)
+
+
+def _told(partitions: Iterable[TopicPartition]) -> str:
+    named = sorted(str(each) for each in partitions)
+    return ", ".join(named[:_NAMED_MAX]) + (f" and {len(named) - _NAMED_MAX} more" if len(named) > _NAMED_MAX else "")
