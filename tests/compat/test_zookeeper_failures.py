@@ -44,7 +44,7 @@ class World:
     def until(self, condition: Callable[[], bool]) -> None:
         deadline = time.monotonic() + WAIT_S
         while not condition():
-            assert time.monotonic() < deadline, "it does not happen"
+            assert time.monotonic() < deadline, f"it does not happen: {[client.states for client in self.clients]}"
             self.loop.turn(0.05)
 
     def close(self) -> None:

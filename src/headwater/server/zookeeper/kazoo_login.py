@@ -11,12 +11,12 @@ from typing import Any, Final
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import EXCEPTIONS, AuthFailedError, SessionClosedRequireSaslError
-from kazoo.protocol.connection import ConnectionHandler
 from kazoo.protocol.serialization import SASL
 from kazoo.protocol.states import KeeperState
 
 from headwater.base.security.digest_md5 import DigestMd5Client
 from headwater.base.security.login_errors import LoginFailed
+from headwater.server.zookeeper.kazoo_handshake import Handshake
 from headwater.server.zookeeper.security import SaslLogin
 
 _DIGEST_URI: Final = "zookeeper/zk-sasl-md5"  # the same for every server
@@ -32,8 +32,11 @@ class SecuredClient(KazooClient):  # type: ignore[misc]
         self._login = login
         self._is_logging_in = False
         super().__init__(**options)
-        if login is not None:
-            self._connection = LoggingIn(self, self._conn_retry.copy(), logger=self.logger, login=login)
+        retry = self._conn_retry.copy()
+        if login is None:
+            self._connection = Handshake(self, retry, logger=self.logger)
+        else:
+            self._connection = LoggingIn(self, retry, logger=self.logger, login=login)
 
     def _session_callback(self, state: Any) -> None:
         """kazoo's own: fails what is pending, then calls listeners. No request may come in between."""
@@ -52,7 +55,7 @@ class SecuredClient(KazooClient):  # type: ignore[misc]
             self._is_logging_in = False
 
 
-class LoggingIn(ConnectionHandler):  # type: ignore[misc]
+class LoggingIn(Handshake):
     def __init__(self, client: SecuredClient, retry: Any, *, logger: Any, login: SaslLogin) -> None:
         super().__init__(client, retry, logger=logger, sasl_options={})
         self._secured_client = client
