@@ -51,16 +51,27 @@ def has_aggregates(expression: tree.Expression) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Grouped:
-    """The relation behind an aggregation, and how expressions of the query have to be rewritten for it."""
+    """The relation behind an aggregation, and how expressions of the query have to be rewritten for it. `calls`: the
+    aggregates, in the order of their states; `layout`: the columns of rows that go through a topic to their group.
+    """
 
     relation: Relation
     rewrite: Callable[[tree.Expression], tree.Expression]
+    calls: tuple[tree.Call, ...]
+    layout: tuple[tuple[str, str], ...] | None
 
 
 def group(
-    query: tree.Query, relation: Relation, items: Sequence[tree.Expression], key_format: RowFormat, errors: Errors
+    query: tree.Query,
+    relation: Relation,
+    items: Sequence[tree.Expression],
+    key_format: RowFormat,
+    errors: Errors,
+    store: str | None = None,
 ) -> Grouped:
-    """`items` are the expressions of SELECT, with stars spread out."""
+    """`items` are the expressions of SELECT, with stars spread out. `store`: what the store of a stream's groups
+    without windows is called, where a query goes on with another's.
+    """
     assert query.group_by is not None
     if not query.group_by:
         raise SqlError("GROUP BY needs at least one expression.", position=query.position)
@@ -83,7 +94,7 @@ def group(
                     position=each.call.position,
                 )
     serde = format_named(key_format.name).serde([Field(each.name, each.type) for each in grouping], key_format.options)
-    table = _aggregated(query, relation, grouping, calls, serde, errors)
+    table = _aggregated(query, relation, grouping, calls, serde, errors, store)
     return _behind(query, relation, grouping, calls, table)
 
 
@@ -189,6 +200,7 @@ def _aggregated(
     calls: Sequence[_Call],
     serde: Any,
     errors: Errors,
+    store: str | None,
 ) -> Any:
     """The table of states."""
     keys = [("GROUP BY", each.compiled) for each in grouping]
@@ -248,7 +260,7 @@ def _aggregated(
 
     if query.window is not None:
         return windowed.aggregate(grouped, query.window, query.emit, initialize, add, merge, serde)
-    return grouped.aggregate(initialize, add, store=Materialized(key=serde, value=ROWS))
+    return grouped.aggregate(initialize, add, store=Materialized(store, key=serde, value=ROWS))
 
 
 class PrecomputedColumns:
@@ -358,4 +370,7 @@ def _behind(
                 return tree.Column(of_column[expression.name], position=expression.position)
         return None
 
-    return Grouped(behind, lambda expression: replaced(expression, change))
+    on_the_way = None if _is_key(relation, grouping) else tuple((each.name, str(each.type)) for each in relation.row)
+    return Grouped(
+        behind, lambda expression: replaced(expression, change), tuple(each.call for each in calls), on_the_way
+    )

@@ -73,10 +73,11 @@ class QueryBuilder:
         reset: str | None = None,
         transient: bool = False,
         throws: bool = False,
+        store: str | None = None,
     ) -> None:
         """`reset`: where streams are read from at first; tables are always read from their beginning. `transient`: the
         rows go to whoever asked, so all columns are in the row, and the key need not be selected. `throws`: a row of a
-        source without a time ends the query.
+        source without a time ends the query. `store`: of the groups of the query that this one goes on for.
         """
         self._app = app
         self._catalog = catalog
@@ -84,9 +85,11 @@ class QueryBuilder:
         self._reset = reset
         self._transient = transient
         self._throws = throws
+        self._store = store
         self._plain = False  # the query asks for no pseudo column
         self._last: list[LastStep] = []
         self.together: list[frozenset[str]] = []  # topics that a join needs equally partitioned
+        self.grouped: grouping.Grouped | None = None
 
     def build(self, query: tree.Query, what: str, with_: properties.With) -> Result:
         transient = self._transient
@@ -106,7 +109,9 @@ class QueryBuilder:
         items = [Item(each.name, _synthetic(each.expression, synthetic)) for each in items] if calls else items
         having = query.having
         if query.group_by is not None:
-            grouped = grouping.group(query, relation, [each.expression for each in items], key_format, self._errors)
+            expressions = [each.expression for each in items]
+            grouped = grouping.group(query, relation, expressions, key_format, self._errors, self._store)
+            self.grouped = grouped
             relation = grouped.relation
             items = [Item(each.name, grouped.rewrite(each.expression)) for each in items]
             having = grouped.rewrite(having) if having is not None else None

@@ -8,6 +8,7 @@ process or to Spark.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from headwater.sql.language import tree, types
 from headwater.sql.language.errors import DeclinedError, NotAllowedHereError, SqlError, did_you_mean
 from headwater.sql.language.parser import parse, split, substitute
 from headwater.sql.language.tree import SourceKind
-from headwater.sql.plan import inference, properties, queries, reading
+from headwater.sql.plan import inference, properties, queries, reading, replacing
 from headwater.sql.plan.catalog import Catalog, Column, SourceInfo
 from headwater.sql.plan.insertion import Insertion, insertion_of
 from headwater.sql.plan.processing_errors import Listener, leave_out
@@ -48,10 +49,10 @@ class PersistentQuery:
     sink: SourceInfo
     sources: tuple[str, ...]
     errors: Errors
-    stateful: bool = False
     together: tuple[frozenset[str], ...] = ()  # topics that must be equally partitioned
     functions: frozenset[str] = frozenset()  # of CREATE FUNCTION, that it uses
     withheld: str = ""  # why this server cannot run it: it uses a function whose code is not here
+    footing: replacing.Footing | None = None  # None: it cannot be replaced
 
 
 @dataclass(slots=True)
@@ -70,6 +71,11 @@ class Session:
         True  # the registry is asked; not when a log of statements is read again, which has its answers
     )
     names_queries: bool = True  # QUERY_ID counts
+    # OR REPLACE is checked, and a QUERY_ID that was used before has a new application: statements of older logs were
+    # accepted without, and their queries must stay what they are.
+    checks_successors: bool = True
+    used_ids: set[str] = field(default_factory=set)  # of QUERY_ID
+    ended: set[str] = field(default_factory=set)  # applications of queries that are no more
     declared: Shape | None = None  # of the CREATE FUNCTION that was accepted elsewhere: its code need not be here
     next_query_number: int = 0  # the server sets it to the place of the statement in its log, so that ids never differ
 
@@ -148,7 +154,14 @@ class Session:
             return
         statement = self.completed(statement)
         made = source_of(statement, self.settings.get(KEY_FORMAT), self.settings.get(VALUE_FORMAT), wraps=self._wraps())
-        self.catalog.sources[statement.name] = inference.placed(made, self.schemas)
+        made = inference.placed(made, self.schemas)
+        self._check_successor(made, statement)
+        self.catalog.sources[statement.name] = made
+
+    def _check_successor(self, source: SourceInfo, statement: tree.CreateSource | tree.CreateAs) -> None:
+        known = self.catalog.sources.get(source.name)
+        if known is not None and self.checks_successors:
+            replacing.check_source(known, source, statement.position)
 
     def completed(self, statement: tree.CreateSource) -> tree.CreateSource:
         """With the columns that the schema registry has, where it names none."""
@@ -213,7 +226,7 @@ class Session:
         if statement.delete_topic and known.read_only:
             raise SqlError(f"Cannot delete topic for read-only source: {statement.name}", position=statement.position)
         if known.made_by_query is not None:
-            self.queries.pop(known.made_by_query, None)
+            self._end([known.made_by_query])
         del self.catalog.sources[statement.name]
 
     def _alter(self, statement: tree.AlterSource) -> None:
@@ -313,6 +326,14 @@ class Session:
             raise SqlError(f"Query ID '{found}' already exists.", position=statement.position)
         return found
 
+    def _application_of(self, given: str) -> str:
+        """What the application of a query with a QUERY_ID is called. One that has the id of a query that is no more
+        begins anew, whatever that has left: the place of its statement, behind a letter that no id has, tells them
+        apart on all servers.
+        """
+        is_used = given in self.used_ids
+        return f"{given}_r{self.next_query_number}" if is_used and self.checks_successors else given
+
     def _reset(self) -> str | None:
         """Where the streams of a new query begin: `auto.offset.reset`, or at their beginning."""
         given = self.settings.get(OFFSET_RESET)
@@ -320,19 +341,19 @@ class Session:
             raise SqlError(f"{OFFSET_RESET} cannot be '{given}'.", hint="It is 'earliest' or 'latest'.")
         return given
 
-    def _builder(self, app: App, errors: Errors) -> QueryBuilder:
+    def _builder(self, app: App, errors: Errors, store: str | None = None) -> QueryBuilder:
         throws = self._is_set(reading.THROW_ON_INVALID)
-        return QueryBuilder(app, self.catalog, errors, reset=self._reset(), throws=throws)
+        return QueryBuilder(app, self.catalog, errors, reset=self._reset(), throws=throws, store=store)
 
     def _is_set(self, name: str) -> bool:
         return reading.is_set(self.settings, name, accepted=not self.checks_schemas)
 
-    def _app(self, query_id: str) -> App:
+    def _app(self, query_id: str, name: str | None = None) -> App:
         # Rows that cannot be decoded are left out unless told otherwise, as ksqlDB does; all else fails the query.
         from headwater.streams.dsl.app import App  # a server without queries does without
 
         return App(
-            f"_confluent-ksql-{self.service_id}query_{query_id}",
+            f"_confluent-ksql-{self.service_id}query_{name or query_id}",
             brokers=self.brokers,
             on_error=ErrorPolicy(
                 deserialization="fail" if self._is_set(reading.FAIL_ON_BYTES) else leave_out(query_id, self.listener)
@@ -355,22 +376,21 @@ class Session:
         if replaced is not None:
             query_id = replaced.id  # it goes on where the one before it was
         app, errors = self._app(query_id), Errors(query_id=query_id, listener=self.listener)
-        builder = self._builder(app, errors)
+        builder = self._builder(app, errors, _store_of(replaced))
         result = builder.build(statement.query, statement.name, with_)
+        footing = replacing.footing_of(statement.query, self.catalog, builder.grouped)
         sink = queries.sink_of(statement, result, with_, statement.query, query_id, wraps=self._wraps())
         sink = inference.placed(sink, self.schemas)
         if self.checks_schemas:
             inference.check_schema_ids(sink)
-        if replaced is not None:
-            _check_replacement(replaced, sink, statement)
-        known = self.catalog.sources.get(statement.name)
-        if known is not None and self.checks_schemas:  # also where its query was terminated: others read it
-            _check_sink(known, sink, statement)
+        self._check_successor(sink, statement)
+        if replaced is not None and replaced.footing is not None and self.checks_successors:
+            replacing.check_query(replaced.footing, footing, statement.position)
         queries.write(result, sink, errors)
         self.catalog.sources[statement.name] = sink
         names = tuple(source.name for _, source in result.relation.sources)
         self.queries[query_id] = PersistentQuery(
-            query_id, statement.text, app, sink, names, errors, _is_stateful(statement.query), tuple(builder.together)
+            query_id, statement.text, app, sink, names, errors, tuple(builder.together), footing=footing
         )
         return self.queries[query_id]
 
@@ -397,9 +417,11 @@ class Session:
         if target.read_only:
             raise SqlError(f"Cannot insert into read-only stream: {target.name}", position=statement.position)
         with_ = properties.read({}, sink=True)
-        query_id = self._given_id(statement) or f"INSERTQUERY_{self.next_query_number}"
+        given = self._given_id(statement)
+        query_id = given or f"INSERTQUERY_{self.next_query_number}"
+        name = self._application_of(given) if given else query_id
         self.next_query_number += 1
-        app, errors = self._app(query_id), Errors(query_id=query_id, listener=self.listener)
+        app, errors = self._app(query_id, name), Errors(query_id=query_id, listener=self.listener)
         check_writable(target.topic)
         builder = self._builder(app, errors)
         result = builder.build(statement.query, target.name, with_)
@@ -412,6 +434,8 @@ class Session:
         queries.write(result, target, errors)
         names = tuple(source.name for _, source in result.relation.sources)
         self.queries[query_id] = PersistentQuery(query_id, statement.text, app, target, names, errors)
+        self.used_ids.update([given] if given else [])
+        self.ended.discard(app.name)
         return self.queries[query_id]
 
     def _control(self, statement: tree.ControlQuery) -> None:
@@ -422,13 +446,16 @@ class Session:
         chosen = list(self.queries) if statement.query_id is None else [statement.query_id]
         match statement.action:
             case "TERMINATE":
-                for each in chosen:
-                    del self.queries[each]
-                self.paused.difference_update(chosen)
+                self._end(chosen)
             case "PAUSE":
                 self.paused.update(chosen)
             case _:
                 self.paused.difference_update(chosen)
+
+    def _end(self, query_ids: Sequence[str]) -> None:
+        gone = [self.queries.pop(each) for each in query_ids if each in self.queries]
+        self.ended.update(each.app.name for each in gone)
+        self.paused.difference_update(query_ids)
 
     def copy(self) -> Session:
         """To try statements on: what they do here is not done in the original."""
@@ -439,43 +466,16 @@ class Session:
             variables=dict(self.variables),
             queries=dict(self.queries),
             paused=set(self.paused),
+            used_ids=set(self.used_ids),
+            ended=set(self.ended),
         )
 
 
-def _is_stateful(query: tree.Query) -> bool:
-    return query.group_by is not None or isinstance(query.source, tree.Join)
-
-
-def _check_replacement(old: PersistentQuery, sink: SourceInfo, statement: tree.CreateAs) -> None:
-    """OR REPLACE may change what a query without state filters and computes, and add columns at the end."""
-    kept = sink.columns[: len(old.sink.columns)] == old.sink.columns
-    if (
-        sink.kind is not old.sink.kind
-        or _is_stateful(statement.query)
-        or old.stateful
-        or not kept
-        or sink.topic != old.sink.topic
-    ):
-        why = "Only queries without state can be replaced, and their columns can only grow at the end"
-        raise _no_upgrade(statement, why)
-
-
-def _check_sink(old: SourceInfo, sink: SourceInfo, statement: tree.CreateAs) -> None:
-    """Whatever OR REPLACE changes, readers of the source must find what they were made for."""
-    kept = sink.columns[: len(old.columns)] == old.columns and sink.key_columns == old.key_columns
-    if not kept or (sink.kind, sink.topic, sink.window) != (old.kind, old.topic, old.window):
-        before, after = (", ".join(map(str, each.columns)) for each in (old, sink))
-        why = "Its kind, topic, keys and windows stay, and its columns can only grow at the end"
-        raise _no_upgrade(statement, f"{why}: [{before}] cannot become [{after}]")
-
-
-def _no_upgrade(statement: tree.CreateAs, why: str) -> SqlError:
-    return SqlError(
-        f"Upgrades not yet supported for this change of {statement.name}.",
-        why=why,
-        hint="DROP it and create it anew, or give the new one another name.",
-        position=statement.position,
-    )
+def _store_of(replaced: PersistentQuery | None) -> str | None:
+    """The store of the groups that a query has, by the name that another must call it to go on with it."""
+    if replaced is None or replaced.footing is None or replaced.footing.group_by is None:
+        return None
+    return next(iter(replaced.app.topology().stores), None)
 
 
 def _cast_to(result: queries.Result, target: SourceInfo, statement: tree.InsertInto) -> queries.Result:

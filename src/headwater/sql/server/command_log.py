@@ -19,8 +19,9 @@ from headwater.client.types import NewTopic
 from headwater.sql.server.closing import LAST_WORDS_S
 
 _FOREVER: Final = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
-VERSION: Final = 2
+VERSION: Final = 3
 QUERIES_NAMED: Final = 2  # before, QUERY_ID of INSERT INTO was read over
+SUCCESSORS_CHECKED: Final = 3  # before, OR REPLACE of columns was not checked, and a QUERY_ID used again went on
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,7 +174,8 @@ class SqlNode:
         await self._run_what_is_wanted()
 
     async def _run_what_is_wanted(self) -> None:
-        await self.runner.follow(dict(self.engine.session.queries), set(self.engine.session.paused))
+        session = self.engine.session
+        await self.runner.follow(dict(session.queries), set(session.paused), session.ended)
 
     async def applied(self, end: int) -> None:
         async with self._moved:

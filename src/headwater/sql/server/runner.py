@@ -7,6 +7,8 @@ lives; ERROR with the reason after it died and until it lives again; PAUSED when
 `on_change` is called. A query that is to end while it restores its state does not restore the rest, and one whose
 start waits for a thread is not started. A query that needs a function whose code is not here is in ERROR and is not
 tried: its group, its state and its topics stay as they are.
+
+What a query that has ended left behind is deleted by the server that led then; what that did not come to, by the next.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import contextlib
 import logging
 import shutil
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -58,6 +60,7 @@ class QueryRunner:
         self._running: dict[str, RunningQuery] = {}
         self._known: dict[str, PersistentQuery] = {}
         self._not_cleaned: set[str] = set()  # applications of terminated queries that have left something
+        self._sweeping: asyncio.Task[None] | None = None  # since it leads
         self._lock = asyncio.Lock()
         # for starts only: they wait, for the group of the query and until state is restored
         self._threads = ThreadPoolExecutor(_STARTS_MAX, "sql-queries")
@@ -80,9 +83,11 @@ class QueryRunner:
         running = self._running.get(query_id)
         return self._host.restoring(running.query) if running is not None and running.state == "STARTING" else []
 
-    async def follow(self, wanted: Mapping[str, PersistentQuery], paused: set[str]) -> None:
+    async def follow(
+        self, wanted: Mapping[str, PersistentQuery], paused: set[str], ended: Collection[str] = ()
+    ) -> None:
         """Starts what is wanted and does not run, and stops what runs and is not wanted; for a server that does not
-        lead: everything.
+        lead: everything. `ended`: applications of queries that are no more.
         """
         async with self._lock:
             keep = {name: each for name, each in wanted.items() if name not in paused} if self.leads else {}
@@ -92,6 +97,10 @@ class QueryRunner:
                 for query in [each for name, each in self._known.items() if name not in wanted]:
                     await self._forget(query)
             self._known = dict(wanted)
+            if not self.leads:
+                await self._stop_sweeping()
+            elif self._sweeping is None:
+                self._sweeping = asyncio.create_task(self._sweep(frozenset(ended)))
             for name, query in keep.items():
                 if name not in self._running:
                     self._running[name] = running = RunningQuery(query)
@@ -168,9 +177,40 @@ class QueryRunner:
         if not running.stop.is_set():
             raise RuntimeError("the run ended by itself")
 
+    async def _stop_sweeping(self) -> None:
+        sweeping, self._sweeping = self._sweeping, None
+        if sweeping is not None:
+            sweeping.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await sweeping
+
+    async def _sweep(self, ended: frozenset[str]) -> None:
+        """Deletes what earlier leaders did not come to: those that were killed between a DROP and its end."""
+        if not ended:
+            return
+        try:
+            async with AsyncAdmin(self._config.client) as admin:
+                groups = {each.group_id for each in await admin.list_groups()}
+                topics = [each.name for each in await admin.list_topics()]
+        except Exception as error:  # noqa: BLE001  what stays behind is a nuisance
+            logger.warning("event=queries_not_cleaned error=%r", str(error))
+            self._sweeping = None  # with the next statement
+            return
+        for name in sorted(ended):
+            is_left = name in groups or self._folder(name).is_dir()
+            if not is_left and not any(each.startswith(f"{name}-") for each in topics):
+                continue
+            if all(each.app.name != name for each in self._known.values()):  # a log of an earlier version: it goes on
+                await self._clean(name)
+
     async def _forget(self, query: PersistentQuery) -> None:
-        """What a query that was terminated leaves behind: internal topics, its group, its state."""
-        name = query.app.name
+        await self._clean(query.app.name)
+
+    def _folder(self, name: str) -> Path:
+        return Path(self._config.text("ksql.streams.state.dir")) / name
+
+    async def _clean(self, name: str) -> None:
+        """What the application of a terminated query leaves behind: internal topics, its group, its state."""
         try:
             async with AsyncAdmin(self._config.client) as admin:
                 topics = [each.name for each in await admin.list_topics() if each.name.startswith(f"{name}-")]
@@ -184,8 +224,8 @@ class QueryRunner:
             self._not_cleaned.discard(name)
         except Exception as error:  # noqa: BLE001  what stays behind is a nuisance; the log of statements must go on
             self._not_cleaned.add(name)
-            logger.warning("event=query_not_cleaned query=%s error=%r", query.id, str(error))
-        folder = Path(self._config.text("ksql.streams.state.dir")) / name
+            logger.warning("event=query_not_cleaned query=%s error=%r", name, str(error))
+        folder = self._folder(name)
         await asyncio.get_running_loop().run_in_executor(self._stops, lambda: shutil.rmtree(folder, ignore_errors=True))
 
 

@@ -5,7 +5,8 @@ and stops wait for neither.
 import asyncio
 import threading
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import pytest
 
@@ -261,3 +262,66 @@ def test_a_query_does_not_go_on_where_a_terminated_one_of_its_id_was(
         await runner.close()
 
     asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
+class OldBrokers:
+    """An admin client of brokers with what was left of queries, as names."""
+
+    groups: ClassVar[set[str]]
+    topics: ClassVar[set[str]]
+
+    def __init__(self, _client: Any) -> None:
+        pass
+
+    async def __aenter__(self) -> "OldBrokers":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    async def list_groups(self) -> list[Any]:
+        return [SimpleNamespace(group_id=each) for each in self.groups]
+
+    async def list_topics(self) -> list[Any]:
+        return [SimpleNamespace(name=each) for each in self.topics]
+
+    async def remove_members(self, _group: str) -> None:
+        pass
+
+    async def delete_topics(self, topics: list[str]) -> dict[str, None]:
+        self.topics.difference_update(topics)
+        return dict.fromkeys(topics)
+
+    async def delete_groups(self, groups: list[str]) -> dict[str, None]:
+        self.groups.difference_update(groups)
+        return dict.fromkeys(groups)
+
+
+def test_what_a_leader_that_died_did_not_clean_up_the_next_one_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody did: groups, topics and state of dropped queries stayed for ever. Those of other queries stay."""
+    monkeypatch.setattr(runner_module, "AsyncAdmin", OldBrokers)
+    groups = {"a", "ab", "q0"}
+    monkeypatch.setattr(OldBrokers, "groups", groups, raising=False)
+    topics = {"b-x-changelog", "ab-x-changelog", "q0-x-changelog", "in"}
+    monkeypatch.setattr(OldBrokers, "topics", topics, raising=False)
+    (tmp_path / "c" / "0_0").mkdir(parents=True)
+    (tmp_path / "q0").mkdir()
+    config, _ = SqlServerConfig.load(None, [f"ksql.streams.state.dir={tmp_path}", "bootstrap.servers=localhost:1"])
+
+    async def scenario() -> None:
+        runner = QueryRunner(config)
+        query: Any = Query(0, restores=False)
+        await runner.follow({query.id: query}, set(), {"a", "b", "c", "q0"})
+        assert runner._sweeping is None, "only the one that leads"
+        runner.leads = True
+        await runner.follow({query.id: query}, set(), {"a", "b", "c", "q0"})
+        assert runner._sweeping is not None
+        await runner._sweeping
+        await runner.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
+    assert groups == {"ab", "q0"}
+    assert topics == {"ab-x-changelog", "q0-x-changelog", "in"}
+    assert [each.name for each in tmp_path.iterdir()] == ["q0"]
