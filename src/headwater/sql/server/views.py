@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from bisect import bisect_left, insort
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Final
 
 from headwater.base.errors import KafkaError
@@ -189,7 +189,9 @@ class TableView:
         bounds = windowed.bounds(key) if self.source.window else []
         name = key_of(bare)
         whole_name = (*name, *bounds)
-        task = record.partition if self._expiry is None or self._tasks is None else self._tasks.of(bare, name)
+        task: Hashable = record.partition
+        if self._expiry is not None and self._tasks is not None:
+            task = self._tasks.of(bare, name, record.partition)
         is_past = self._expiry is not None and self._expiry.is_past(task, whole_name)
         if self._expiry is not None:
             for each in self._expiry.take_past(task):

@@ -1,6 +1,7 @@
 """Windows past their retention: pull queries have those that the query's own store has, and the view keeps no
 others."""
 
+import asyncio
 import json
 import random
 from typing import Any, NamedTuple
@@ -9,6 +10,7 @@ import pytest
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.client.partitioner import partition_for_key
+from headwater.sql.formats.registry.port import MemorySchemas
 from headwater.sql.plan import reading
 from headwater.sql.plan.session import PersistentQuery, Session
 from headwater.sql.server.views import TableView
@@ -162,24 +164,49 @@ class Tasks:
 @pytest.mark.parametrize("window", ["TUMBLING (SIZE 1 SECOND, GRACE PERIOD 2 SECONDS)", "SESSION (1 SECOND, GRACE PERIOD 1 SECOND)"])  # fmt: skip
 def test_a_view_has_the_windows_that_the_stores_of_all_tasks_have(made: str, grouped: str, window: str) -> None:
     """One task is far ahead of the others: their windows went with its own."""
-    session = Session()
+    _compare(Session(), _SOURCE, made, grouped, window)
+
+
+@pytest.mark.parametrize("window", ["TUMBLING (SIZE 1 SECOND, GRACE PERIOD 2 SECONDS)", "SESSION (1 SECOND, GRACE PERIOD 1 SECOND)"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("keys", "made", "grouped"),
+    [
+        ("AVRO", "", "k"),
+        ("JSON_SR", "", "k"),
+        ("PROTOBUF", "", "v"),
+        ("AVRO", "WITH (key_format='KAFKA')", "k"),
+        ("KAFKA", "WITH (key_format='AVRO')", "v"),
+        ("KAFKA", "WITH (key_format='JSON_SR')", "k"),
+    ],
+)
+def test_so_it_has_where_keys_have_schemas_in_a_registry(keys: str, made: str, grouped: str, window: str) -> None:
+    """They went by the partition of the result, where the keys of all tasks come together: the ids of schemas in front
+    of them are others there.
+    """
+    session = Session(schemas=MemorySchemas())
+    _compare(session, _SOURCE.replace("WITH (", f"WITH (key_format='{keys}', "), made, grouped, window)
+
+
+def _compare(session: Session, create: str, made: str, grouped: str, window: str) -> None:
     items = ", ".join(f"{each} AS c{at}" for at, each in enumerate(grouped.split(", ")))
     (query,) = [
         each
         for each in session.run(
-            f"{_SOURCE} CREATE TABLE t {made} AS SELECT {items}, COUNT(*) AS n FROM s WINDOW {window} GROUP BY {grouped};"
+            f"{create} CREATE TABLE t {made} AS SELECT {items}, COUNT(*) AS n FROM s WINDOW {window} GROUP BY {grouped};"
         )
         if isinstance(each, PersistentQuery)
     ]
     source = session.catalog.find("T")
     known = tasks_of(source, session)
     assert known is not None
-    known.count = 3
+    write_key = reading.key_serde(session.catalog.find("S"))
+    write_key.serialize(["k0"])  # its schema is there
+    asyncio.run(known.learn(Partitions(3)))  # type: ignore[arg-type]
     view, tasks, dice = TableView(source, {}, 1_000, known), Tasks(query), random.Random(f"{made} {grouped} {window}")
     read_key, read_value = reading.key_serde(source), reading.value_serde(source)
     seen = set()
     for step in range(150):
-        key = f"k{dice.randrange(12)}".encode()
+        key = write_key.serialize([f"k{dice.randrange(12)}"])
         ahead = 40_000 if partition_for_key(key, 3) == 1 else 0
         time = ahead + step * 60 + dice.randrange(3_000)
         for each in tasks.put("in", time, key, json.dumps({"V": dice.randrange(4)}).encode()):
@@ -196,26 +223,63 @@ def _whole(windows: set[tuple[Any, ...]], sessions: bool) -> set[tuple[Any, ...]
     return windows if sessions else {(*each, each[-1] + 1_000) for each in windows}
 
 
+class Partitions:
+    """A consumer that knows how many partitions a topic has."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    async def partitions_for(self, _topic: str) -> list[int]:
+        if not self.count:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return list(range(self.count))
+
+
 def test_where_the_tasks_are_not_known_yet_no_window_goes_with_another_key() -> None:
-    class Consumer:
-        count = 0
-
-        async def partitions_for(self, topic: str) -> list[int]:
-            assert topic == "t"
-            if not self.count:
-                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            return list(range(self.count))
-
-    import asyncio
-
     session = Session()
     session.run(_SOURCE)
-    tasks, consumer = WindowTasks("t", reading.key_serde(session.catalog.find("S"))), Consumer()
+    tasks, consumer = WindowTasks("t", reading.key_serde(session.catalog.find("S"))), Partitions(0)
     asyncio.run(tasks.learn(consumer))  # type: ignore[arg-type]
-    assert tasks.of(["a"], ("a",)) != tasks.of(["b"], ("b",))
+    assert tasks.of(["a"], ("a",), 0) != tasks.of(["b"], ("b",), 0)
     consumer.count = 1
     asyncio.run(tasks.learn(consumer))  # type: ignore[arg-type]
-    assert tasks.of(["a"], ("a",)) == tasks.of(["b"], ("b",))
+    assert tasks.of(["a"], ("a",), 0) == tasks.of(["b"], ("b",), 1)
+
+
+def test_tasks_that_came_with_new_partitions_are_learned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their number was asked for once: keys that had moved to other tasks expired with those that they had left."""
+    session = Session()
+    session.run(_SOURCE)
+    key = reading.key_serde(session.catalog.find("S"))
+    tasks, consumer = WindowTasks("t", key), Partitions(2)
+
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        now = [loop.time()]
+        monkeypatch.setattr(loop, "time", lambda: now[0])
+        await tasks.learn(consumer)  # type: ignore[arg-type]
+        consumer.count = 7
+        await tasks.learn(consumer)  # type: ignore[arg-type]
+        assert tasks.count == 2, "not each run of records asks"
+        now[0] += 1.0
+        await tasks.learn(consumer)  # type: ignore[arg-type]
+        assert tasks.of(["a"], ("a",), 0) == partition_for_key(key.serialize(["a"]), 7)
+        consumer.count = 0
+        now[0] += 1.0
+        await tasks.learn(consumer)  # type: ignore[arg-type]
+        assert tasks.count == 7, "an answer that fails takes away nothing"
+
+    asyncio.run(scenario())
+
+
+def test_a_key_whose_schema_nobody_registered_goes_by_the_partition_of_its_row_and_registers_none() -> None:
+    session = Session(schemas=MemorySchemas())
+    session.run(_SOURCE.replace("WITH (", "WITH (key_format='AVRO', "))
+    tasks = WindowTasks("in", reading.key_serde(session.catalog.find("S")))
+    asyncio.run(tasks.learn(Partitions(3)))  # type: ignore[arg-type]
+    assert [tasks.of(["a"], ("a",), each) for each in (0, 1, 2)] == [0, 1, 2]
+    assert session.schemas is not None
+    assert session.schemas.latest("in-key") is None
 
 
 def test_the_tasks_of_a_table_are_those_of_the_topic_that_its_query_reads() -> None:

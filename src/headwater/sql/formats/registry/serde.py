@@ -119,6 +119,21 @@ class RegistrySerde:
             raise RowError(f"is no {self.name} row: {error}") from None
         return [None] * len(self._fields) if row is None else row
 
+    def prepare_known(self) -> bool:
+        """Makes ready to write rows as others do, with a schema that the registry has; False where it has none that
+        fits. Registers nothing.
+        """
+        options = self._options
+        try:
+            if self._format.framed and options.schema_id is None:
+                latest = None if options.subject is None else self._schemas.latest(options.subject)
+                if latest is None or not self._fits(latest.schema):
+                    return False
+            self._writer = self.prepare()
+        except SqlError:
+            return False
+        return True
+
     def prepare(self) -> tuple[bytes, Callable[[Row], bytes]]:
         """What rows are written with; registers the schema, if it is not there. Raises SqlError."""
         codec, options = self._format.codec, self._options
