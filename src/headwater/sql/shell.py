@@ -102,7 +102,10 @@ class SqlClient:
 
     def run(self, text: str) -> list[dict[str, Any]]:
         """The entities that /ksql answers with. Raises UserError with the server's message."""
-        with self._post("/ksql", {"ksql": text, "streamsProperties": self.settings}) as answer:
+        document: dict[str, Any] = {"ksql": text, "streamsProperties": self.settings}
+        if [each.upper() for each in text.rstrip("; \n").split()] in (["SHOW", "VARIABLES"], ["LIST", "VARIABLES"]):
+            document["sessionVariables"] = self.variables  # elsewhere they have been put in already
+        with self._post("/ksql", document) as answer:
             found: list[dict[str, Any]] = json.loads(answer.read())
             return found
 

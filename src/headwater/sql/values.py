@@ -178,9 +178,13 @@ def _partial_timestamp(text: str) -> datetime:
 
 
 def parse_date(text: str) -> date:
+    """An ISO date, or its beginning: the rest is the first month and day."""
+    shown = text.strip()[:10]
     try:
-        return date.fromisoformat(text.strip()[:10])
-    except ValueError:
+        if len(shown) in (4, 7):
+            return _partial_timestamp(shown).date()
+        return date.fromisoformat(shown)
+    except (ValueError, EvaluationError):
         raise EvaluationError(f"Failed to parse date '{text}': Required format is: \"yyyy-MM-dd\"") from None
 
 

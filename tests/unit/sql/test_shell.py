@@ -29,6 +29,33 @@ def test_a_server_of_another_kind_is_told() -> None:
             server.shutdown()
 
 
+class _Echo(BaseHTTPRequestHandler):
+    """Answers with what it was asked."""
+
+    def do_POST(self) -> None:
+        asked = self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(asked) + 2))
+        self.end_headers()
+        self.wfile.write(b"[" + asked + b"]")
+
+    def log_message(self, *_: object) -> None:
+        """It keeps quiet."""
+
+
+def test_show_variables_shows_those_of_the_session() -> None:
+    """They live in the client and were not sent: the list was empty."""
+    with HTTPServer(("127.0.0.1", 0), _Echo) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            client = SqlClient(f"http://127.0.0.1:{server.server_port}")
+            shown, other = client.statements("DEFINE t = 'x'; SHOW VARIABLES; SHOW STREAMS;")
+            assert client.run(shown)[0]["sessionVariables"] == {"T": "x"}
+            assert "sessionVariables" not in client.run(other)[0], "what stands in the text is replaced already"
+        finally:
+            server.shutdown()
+
+
 def test_explain_says_once_why_rows_have_no_value() -> None:
     query = {
         "id": "Q",

@@ -163,6 +163,8 @@ class Compiler:
 
     def _is_null(self, node: tree.IsNull) -> Compiled:
         operand = self.compile(node.operand)
+        if isinstance(node.operand, tree.Cast):
+            operand = self._or_null(node.operand, operand)
         evaluate, code = operand.evaluate, generated.is_null(operand.written, negated=node.negated)
         if node.negated:
             return Compiled(types.BOOLEAN, lambda row: evaluate(row) is not None, code)
@@ -348,6 +350,9 @@ class Compiler:
             return self._call_with_lambda(function, node)
         arguments = [self._argument(argument) for argument in node.arguments]
         resolved = registry.resolve(function, [each.type for each in arguments], node.position)
+        if resolved.overload.nulls:  # else it gives NULL for it all the same, and the reason is told
+            nodes = zip(node.arguments, arguments, strict=True)
+            arguments = [self._or_null(argument, each) for argument, each in nodes]
         evaluates = tuple(
             widened(each, wanted) if resolved.overload.widen and wanted is not None else each.evaluate
             for each, wanted in zip(arguments, resolved.parameters, strict=True)
@@ -359,6 +364,13 @@ class Compiler:
         overload = resolved.overload
         code = generated.call(overload.call, written, nulls=overload.nulls, whole=overload.whole)
         return Compiled(resolved.returns, closures.calling(overload.call, evaluates, nulls=overload.nulls), code)
+
+    def _or_null(self, node: tree.Expression, compiled: Compiled) -> Compiled:
+        """A function or a cast within another function is NULL where it has no value: COALESCE goes on behind it."""
+        if not isinstance(node, tree.Call | tree.Cast | tree.FieldOf):
+            return compiled
+        evaluate = closures.or_null(compiled.evaluate)
+        return Compiled(compiled.type, evaluate, generated.or_null(evaluate, compiled.written))
 
     def _argument(self, node: tree.Expression) -> Compiled:
         if isinstance(node, tree.IntervalUnit):

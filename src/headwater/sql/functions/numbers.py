@@ -283,7 +283,15 @@ def geo_distance(lat1: float, lon1: float, lat2: float, lon2: float) -> float:
     return geo_distance_in(lat1, lon1, lat2, lon2, "KM")
 
 
-@scalar("GEO_DISTANCE", "(lat1 DOUBLE, lon1 DOUBLE, lat2 DOUBLE, lon2 DOUBLE, units STRING) -> DOUBLE")
+@scalar("GEO_DISTANCE", "(lat1 DOUBLE, lon1 DOUBLE, lat2 DOUBLE, lon2 DOUBLE, units STRING) -> DOUBLE", nulls=True)
+def geo_distance_or_null(
+    lat1: float | None, lon1: float | None, lat2: float | None, lon2: float | None, units: str | None
+) -> float | None:
+    if lat1 is None or lon1 is None or lat2 is None or lon2 is None:
+        return None
+    return geo_distance_in(lat1, lon1, lat2, lon2, "KM" if units is None else units)
+
+
 def geo_distance_in(lat1: float, lon1: float, lat2: float, lon2: float, units: str) -> float:
     radius = 3959.0 if units.upper().startswith("MI") else 6371.0
     if not units.upper().startswith(("MI", "K")):

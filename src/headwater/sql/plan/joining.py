@@ -47,6 +47,12 @@ class _Side:
             found += sorted(self.relation.key[0].same_as - set(found), key=str)
         return found
 
+    def viable_columns(self) -> list[tuple[str | None, str]]:
+        """What may be called the key in SELECT: first what may be so of an earlier join by the same key."""
+        earlier = self.relation.key[0].viable if self.relation.key else ()
+        found = list(earlier) if self.column in earlier else []
+        return found if self.column is None or self.column in found else [*found, self.column]
+
     @property
     def column(self) -> tuple[str | None, str] | None:
         """The column that the expression is, if it is one."""
@@ -315,16 +321,20 @@ def _beside(left: Relation, right: Relation) -> Relation:
 def _joined(node: tree.Join, one: _Side, other: _Side, joined: Any, kind: SourceKind) -> Relation:
     made = _beside(one.relation, other.relation)
     assert one.compiled.type is not None
-    viable = {
+    equal = {
         JoinKind.INNER: [one, other],
         JoinKind.LEFT: [one],
-        JoinKind.RIGHT: [one, other],
+        JoinKind.RIGHT: [other],
         JoinKind.OUTER: [],
     }[node.kind]
-    same = [column for side in viable for column in side.equal_columns()]
-    if not same:
+    same = [column for side in equal for column in side.equal_columns()]
+    either = [] if node.kind is JoinKind.OUTER else [one, other]
+    viable = tuple(dict.fromkeys(column for side in either for column in side.viable_columns()))
+    if not viable:
         synthetic = RowColumn(None, SYNTHETIC_KEY, one.compiled.type, pseudo=True)
         key = KeyColumn(SYNTHETIC_KEY, one.compiled.type, frozenset({(None, SYNTHETIC_KEY)}), synthetic=True)
         return replace(made, node=joined, kind=kind, key=(key,), row=(*made.row[:-1], synthetic))
-    name = same[0][1] if sum(each.name == same[0][1] for each in made.row) == 1 else f"{same[0][0]}_{same[0][1]}"
-    return replace(made, node=joined, kind=kind, key=(KeyColumn(name, one.compiled.type, frozenset(same)),))
+    source, name = viable[0]
+    name = name if sum(each.name == name for each in made.row) == 1 else f"{source}_{name}"
+    key = KeyColumn(name, one.compiled.type, frozenset(same), viable=viable)
+    return replace(made, node=joined, kind=kind, key=(key,))

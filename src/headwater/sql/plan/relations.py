@@ -38,13 +38,17 @@ class RowColumn:
 
 @dataclass(frozen=True, slots=True)
 class KeyColumn:
-    """A column of the key, and the columns of the row that are equal to it: naming one of those names the key."""
+    """A column of the key, and the columns of the row that are equal to it: naming one of those names the key. Of a
+    join, `viable` are all that SELECT may call the key, the first of them that it has counts; one of the side that may
+    be missing is not equal to the key in every row.
+    """
 
     name: str
     type: Type
     same_as: frozenset[tuple[str | None, str]]
     expression: tree.Expression | None = None  # of GROUP BY or PARTITION BY
     synthetic: bool = False  # made for an outer join: in SELECT * it comes first
+    viable: tuple[tuple[str | None, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

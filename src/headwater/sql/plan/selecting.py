@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from headwater.sql.language import tree, types
 from headwater.sql.language.errors import SqlError
 from headwater.sql.language.types import StructType
-from headwater.sql.plan.relations import Relation
+from headwater.sql.plan.relations import KeyColumn, Relation
 from headwater.sql.plan.sources import RESERVED, WINDOW_BOUNDS
 
 
@@ -137,11 +137,14 @@ class Projection:
 
 def divide(items: Sequence[Item], relation: Relation, what: str, *, partial: bool = False) -> Projection:
     """Items that name a column of the key are the key; each column of the key must be named once."""
-    found: dict[int, Item] = {}
+    found = _of_joins(items, relation)
     value: list[Item] = []
     place_of = relation.key_places()
+    chosen = {id(each) for each in found.values()}
     for item in items:
         place = place_of(item.expression)
+        if id(item) in chosen:
+            continue
         if place is None or (
             place in found and relation.key[place].expression is None and _other_side(item, found[place])
         ):
@@ -159,12 +162,33 @@ def divide(items: Sequence[Item], relation: Relation, what: str, *, partial: boo
             found[place] = item
     missing = [column for place, column in enumerate(relation.key) if place not in found]
     if missing and not partial:
-        names = ", ".join(types.quoted(each.name) for each in missing)
         raise SqlError(
-            f"Key missing from projection. The query used to build {types.quoted(what)} must include the key "
-            f"column{'s' if len(missing) > 1 else ''} {names} in its projection (eg, SELECT {names}...)."
+            f"Key missing from projection. The query used to build {types.quoted(what)} must include the {_lacked(missing)}"
         )
     return Projection(tuple(found[place] for place in sorted(found)), tuple(value))
+
+
+def _of_joins(items: Sequence[Item], relation: Relation) -> dict[int, Item]:
+    """Of the columns that may be called the key of a join, the first that is named: the left side's before the
+    right's, wherever they stand.
+    """
+    found: dict[int, Item] = {}
+    for place, column in enumerate(relation.key):
+        for source, name in column.viable:
+            for item in items:
+                named = item.expression
+                if isinstance(named, tree.Column) and named.name == name and named.source in (None, source):
+                    found.setdefault(place, item)
+    return found
+
+
+def _lacked(missing: Sequence[KeyColumn]) -> str:
+    if len(missing) == 1 and missing[0].viable:
+        shown = [f"{source}.{name}" for source, name in missing[0].viable]
+        many = "s" if len(shown) > 1 else ""
+        return f"join expression{many} {' or '.join(shown)} in its projection (eg, SELECT {shown[0]}...)."
+    names = ", ".join(types.quoted(each.name) for each in missing)
+    return f"key column{'s' if len(missing) > 1 else ''} {names} in its projection (eg, SELECT {names}...)."
 
 
 def _other_side(item: Item, already: Item) -> bool:
