@@ -21,6 +21,7 @@ from headwater.connect.runtime import sink
 from headwater.connect.runtime.pipeline import Pipeline
 from headwater.connect.runtime.sink import SinkWorkerTask
 from headwater.connect.runtime.task import TaskId
+from headwater.connect.runtime.tolerance import Failure
 
 ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
 PROPS = {"name": "c", "connector.class": "C", "topics": "t"}
@@ -237,12 +238,14 @@ class Letters:
 
     def __init__(self, lost: bool) -> None:
         self.lost, self.sent, self.safe = lost, 0, 0
+        self.records: list[Any] = []
 
     def __call__(self, *_settings: object) -> "Letters":
         return self
 
-    def report(self, _failure: object) -> None:
+    def report(self, failure: Failure) -> None:
         self.sent += 1
+        self.records.append(failure.record)
 
     def flush(self) -> None:
         if self.lost and self.sent:
@@ -286,6 +289,55 @@ def test_dead_letters_are_safe_before_a_task_gets_what_is_behind_them(
     else:
         group, _ = run(monkeypatch, lambda g: g.assign(ZERO), task=task, **more)
         assert (task.safe_at_put, task.put_offsets, group.committed) == ([1], [(0, 1)], {ZERO: 2})
+
+
+class Late(Refusing):
+    """Reports the records of a put in the next one, as a task does that writes several puts at once."""
+
+    def __init__(self) -> None:
+        super().__init__(refusals=0)
+        self._before: list[SinkRecord] = []
+
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        super().put(records)
+        for each in self._before:
+            self.context.report(each, ValueError("no row"))
+        self._before = list(records)
+
+
+def test_a_record_of_an_earlier_put_is_a_dead_letter_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What converters and transforms had made of it was sent, and failed the task."""
+    letters, puts = Letters(lost=False), [[record(ZERO, at)._replace(value=b'{"a":1}') for at in range(20)]]
+    first = list(puts[0])
+    monkeypatch.setattr(sink, "DeadLetters", letters)
+    monkeypatch.setattr(Group, "poll", lambda group, timeout: given(group, timeout, puts.pop() if puts else []))
+    more = {
+        "value.converter": "JsonConverter", "value.converter.schemas.enable": "false", "errors.tolerance": "all",
+        "errors.deadletterqueue.topic.name": "dead", "transforms": "r", "transforms.r.type": "RegexRouter",
+        "transforms.r.regex": ".*", "transforms.r.replacement": "other",
+    }  # fmt: skip
+    run(monkeypatch, lambda g: g.assign(ZERO), nothing, task=Late(), **more)
+    assert letters.records == first
+
+
+def test_a_record_that_a_task_made_itself_is_a_dead_letter_by_the_converters(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Own(Refusing):
+        def put(self, records: Sequence[SinkRecord]) -> None:
+            super().put(records)
+            for each in records:
+                made = SinkRecord(topic=each.topic, partition=0, key="k", value={"b": 2}, offset=each.offset)
+                self.context.report(made, ValueError("no row"))
+
+    letters = Letters(lost=False)
+    monkeypatch.setattr(sink, "DeadLetters", letters)
+    more = {
+        "value.converter": "JsonConverter", "value.converter.schemas.enable": "false", "errors.tolerance": "all",
+        "errors.deadletterqueue.topic.name": "dead",
+    }  # fmt: skip
+    good = record(ZERO, 3)._replace(value=b"{}")
+    monkeypatch.setattr(Group, "poll", lambda group, timeout: given(group, timeout, [good]))
+    run(monkeypatch, lambda g: g.assign(ZERO), task=Own(refusals=0), **more)
+    assert letters.records == [ConsumerRecord("t", 0, 3, -1, 0, b"k", b'{"b":2}', (), -1)]
 
 
 def given(group: Group, timeout: float, records: list[ConsumerRecord]) -> list[ConsumerRecord]:

@@ -1,10 +1,11 @@
 """Records between connectors, transforms and converters. Immutable: a transform gives another one."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, Self
 
+from headwater.client import ConsumerRecord
 from headwater.connect.data.schema import Schema, SchemaAndValue
 from headwater.connect.data.validation import fits
 from headwater.connect.errors import DataError
@@ -77,12 +78,15 @@ class SourceRecord(ConnectRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkRecord(ConnectRecord):
-    """`original_*` say where the record stands in Kafka, whatever transforms made of its topic."""
+    """`original_*` say where the record stands in Kafka, whatever transforms made of its topic; `original` is what the
+    consumer gave, None if no worker made the record.
+    """
 
     offset: int
     timestamp_type: int = 0
     original_topic: str = ""
     original_partition: int = -1
+    original: ConsumerRecord | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not self.original_topic:

@@ -253,7 +253,8 @@ class SinkRun(_Run[SinkRecord]):
         return len(self.originals)
 
     def _record(self, index: int) -> SinkRecord:
-        topic, partition, offset, timestamp_ms, timestamp_type = self.originals[index][:5]
+        original = self.originals[index]
+        topic, partition, offset, timestamp_ms, timestamp_type = original[:5]
         return SinkRecord(
             topic=topic,
             partition=partition,
@@ -266,6 +267,7 @@ class SinkRun(_Run[SinkRecord]):
             timestamp_type=timestamp_type,
             original_topic=topic,
             original_partition=partition,
+            original=original,
         )
 
 

@@ -5,9 +5,10 @@ task.
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
+from headwater.client import ConsumerRecord
 from headwater.connect.config.definition import own_config
 from headwater.connect.converters.base import Converter
-from headwater.connect.data.record import ConnectRecord
+from headwater.connect.data.record import ConnectRecord, SinkRecord
 from headwater.connect.data.runs import ValueColumns
 from headwater.connect.data.schema import Type
 from headwater.connect.plugins import Catalog, Kind
@@ -88,6 +89,21 @@ class Pipeline:
             if current is None:
                 return None
         return current
+
+    def consumer_record(self, record: SinkRecord) -> ConsumerRecord:
+        """Of a record that a sink task made itself: what Kafka would have had of it."""
+        topic, time_ms = record.original_topic, record.timestamp_ms
+        return ConsumerRecord(
+            topic,
+            record.original_partition,
+            record.offset,
+            -1 if time_ms is None else time_ms,
+            record.timestamp_type,
+            self.key.from_connect(topic, record.key_schema, record.key),
+            self.value.from_connect(topic, record.value_schema, record.value),
+            tuple((each.key, self.header.from_connect(topic, each.schema, each.value)) for each in record.headers),
+            -1,
+        )
 
     def close(self) -> None:
         for step in self.steps:

@@ -120,7 +120,6 @@ class SinkWorkerTask(WorkerTask):
         self._covered: dict[TopicPartition, int] = {}  # below it nothing is open: for the metrics
         self._owned: set[TopicPartition] = set()
         self._batch: Sequence[SinkRecord] = []
-        self._records: list[ConsumerRecord] = []  # those of the batch, as the consumer gave them
         self._waiting = False  # a put is to be tried again: nothing may be read
         self._gone: set[TopicPartition] = set()  # taken away since the batch was read
         self._topics_seen: set[str] = set()
@@ -211,7 +210,6 @@ class SinkWorkerTask(WorkerTask):
 
     def _take(self, records: list[ConsumerRecord]) -> None:
         self._gone.clear()
-        self._records = records
         if records:
             self.metrics.read(len(records))
         self._tell_topics(records)
@@ -229,7 +227,7 @@ class SinkWorkerTask(WorkerTask):
                     self._current[partition] = offset + 1
             if records:
                 self._count_active()
-        self._records, self._batch = [], []
+        self._batch = []
 
     def _put(self) -> bool:
         """The same records again and again, while the task asks for that; False if the task is to stop before."""
@@ -290,10 +288,9 @@ class SinkWorkerTask(WorkerTask):
         return [made for record in records if (made := self._conversion.sink_record(record)) is not None]
 
     def report(self, record: SinkRecord, error: Exception) -> None:
-        """What `context.report` does: raised unless errors are tolerated."""
-        place = (record.original_topic, record.original_partition, record.offset)
-        original = next((each for each in self._records if each[:3] == place), None)
-        failure = Failure(Stage.TASK_PUT, class_name(self._task), error, original or record, 1)
+        """What `context.report` does, of a record of any put: raised unless errors are tolerated."""
+        original = record.original or self._pipeline.consumer_record(record)
+        failure = Failure(Stage.TASK_PUT, class_name(self._task), error, original, 1)
         given_up = self._tolerance.give_up(failure)
         if not isinstance(given_up, Skipped):
             raise given_up from error

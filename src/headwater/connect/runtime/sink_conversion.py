@@ -111,6 +111,7 @@ class SinkConversion:
                 headers=headers,
                 offset=record.offset,
                 timestamp_type=record.timestamp_type,
+                original=record,
             )
             changed = pipe.transform(made, record, self._tolerance)
         except Skipped:

@@ -83,10 +83,10 @@ class SparkSinkWorkerTask(WorkerTask):
         """Until it is to stop or to pause, or fails."""
         with spark_errors():
             self.call(task.prepare, spark)
-            options = self._source_options()
+            options = source_options(self.id.connector, self._conversion.config, self._consumer, self._plan)
             if options["startingOffsets"].lower() == "latest":
                 self.call(task.begin, spark, lambda: ends_of(options))
-            query = self._query = self._started(spark, task)
+            query = self._query = self._started(spark, task, options)
         try:
             with spark_errors():
                 while not self.paused and not self.stopping.wait(_LOOK_S):
@@ -126,12 +126,8 @@ class SparkSinkWorkerTask(WorkerTask):
             self._writing.release()
             raise Interrupted("The task stops: this batch is not begun")
 
-    def _source_options(self) -> dict[str, str]:
-        return source_options(self.id.connector, self._conversion.config, self._consumer, self._plan)
-
-    def _started(self, spark: "SparkSession", task: SparkSinkTask) -> "StreamingQuery":
-        frame = spark.readStream.format("headwater").options(**self._source_options()).load()
-
+    def _started(self, spark: "SparkSession", task: SparkSinkTask, options: dict[str, str]) -> "StreamingQuery":
+        frame = spark.readStream.format("headwater").options(**options).load()
         self._ending, self._failure = False, None
 
         def each(batch: "DataFrame", batch_id: int) -> None:

@@ -255,6 +255,21 @@ def test_a_mapping_needs_a_schema(server: BulkServer) -> None:
     kit.close()
 
 
+def test_records_without_a_schema_ask_the_server_once_a_put_for_an_index_that_has_no_mapping(
+    server: BulkServer,
+) -> None:
+    """Each of them asked; the first that has a schema makes the index."""
+    kit = sink(server, schema_ignore="false")
+    kit.put(*(kit.record({"n": at}, key="a") for at in range(3)))
+    assert [method for method, _ in server.requests] == ["HEAD"]
+    typed = kit.record(Struct(SCHEMA, {"n": 3}), schema=SCHEMA, key="b")
+    kit.put(kit.record({"n": 4}, key="a"), typed, kit.record({"n": 5}, key="c"))
+    assert [method for method, _ in server.requests] == ["HEAD", "HEAD", "PUT", "POST"]
+    assert [record.offset for record, _ in kit.reported] == [0, 1, 2, 4]
+    assert sorted(server.indices["t"]) == ["b", "c"]
+    kit.close()
+
+
 def test_an_index_that_is_deleted_meanwhile_is_made_again(server: BulkServer) -> None:
     kit = sink(server)
     kit.put(kit.record({"n": 0}, key="a"))

@@ -144,7 +144,7 @@ def test_what_the_jvm_is_told_of_a_failed_batch_has_no_secrets(monkeypatch: pyte
         raise ValueError("cannot log in with geheim")
 
     monkeypatch.setattr(task, "_write", fails)
-    task._started(stream, Sink())  # type: ignore[arg-type]
+    task._started(stream, Sink(), {})  # type: ignore[arg-type]
     stream._next_batch()
     assert "cannot log in with" in str(stream.outcome)
     assert "geheim" not in str(stream.outcome)
@@ -174,7 +174,7 @@ def sink_values(task: SparkSinkWorkerTask) -> dict[str, float]:
 def test_metrics_of_a_sink_are_those_of_kafka_connect(monkeypatch: pytest.MonkeyPatch) -> None:
     stream, task = Stream(), sink_task(Stream())
     monkeypatch.setattr(spark_sink, "frame_of", lambda *_arguments: None)
-    task._query = task._started(stream, Sink())  # type: ignore[arg-type]
+    task._query = task._started(stream, Sink(), {})  # type: ignore[arg-type]
     counted = json.dumps({"read": 5, "total-record-failures": 1, "total-records-skipped": 1, "last-error-timestamp": 7})
     batch = Batch(("t", b"x", 3, []), ("t", b"y", 1, []), (None, None, 0, [counted, json.dumps({"read": 2})]))
 
@@ -216,7 +216,7 @@ def test_a_jvm_that_tells_nothing_of_its_progress_fails_no_batch(monkeypatch: py
 
     stream, task = Silent(), sink_task(Stream())
     monkeypatch.setattr(spark_sink, "frame_of", lambda *_arguments: None)
-    task._query = task._started(stream, Sink())  # type: ignore[arg-type]
+    task._query = task._started(stream, Sink(), {})  # type: ignore[arg-type]
     for number in (0, 1):
         stream._each(Batch(("t", b"x", 3, [])), number)
     task._look_for_commit()

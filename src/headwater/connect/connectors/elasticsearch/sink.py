@@ -66,12 +66,16 @@ class ElasticsearchSinkTask(SinkTask):
         self._pool: ThreadPoolExecutor | None = None
         self._targets: dict[str, Target] = {}  # by topic
         self._ready: set[str] = set()  # indices that are there, with a mapping if they are to have one
+        self._lacking: dict[
+            str, bool
+        ] = {}  # indices without a mapping that they are to have, and whether they are there
         self._done: set[_Place] = set()  # of the records in hand: written, reported or passed over
         self._failures = 0
         self._failing_since = 0.0
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         """Records that come again after a RetriableError are the same, or fewer."""
+        self._lacking.clear()  # others make indices, too
         try:
             self._write([each for each in records if _place(each) not in self._done])
         except RetriableError as error:
@@ -151,20 +155,27 @@ class ElasticsearchSinkTask(SinkTask):
         return self._targets[topic]
 
     def _make_index(self, target: Target, record: SinkRecord) -> None:
-        """An index that is missing is made, and gets a mapping where it has none."""
-        if target.index_name in self._ready:
+        """An index that is missing is made, and gets a mapping where it has none. Of records without a schema, the
+        first of a put asks the server.
+        """
+        name = target.index_name
+        if name in self._ready:
             return
-        path = f"/{quote(target.index_name, safe='')}"
-        there = self._cluster.request("HEAD", path)
-        if there.status not in (200, 404):
-            raise trouble(there.status, there.data)
-        if there.status == 404 or (target.with_mapping and self._has_no_mapping(path)):
+        path = f"/{quote(name, safe='')}"
+        if name not in self._lacking:
+            there = self._cluster.request("HEAD", path)
+            if there.status not in (200, 404):
+                raise trouble(there.status, there.data)
+            if there.status == 404 or (target.with_mapping and self._has_no_mapping(path)):
+                self._lacking[name] = there.status == 200
+        if name in self._lacking:
             mapping = mapping_of(record.value_schema, compact=self._config["compact.map.entries"]) if target.with_mapping else None  # fmt: skip
-            if there.status == 404:
+            if not self._lacking[name]:
                 self._put(path, {} if mapping is None else {"mappings": mapping})
-            else:
-                self._put(f"{path}/_mapping", mapping or {})
-        self._ready.add(target.index_name)
+            elif mapping is not None:
+                self._put(f"{path}/_mapping", mapping)
+            del self._lacking[name]
+        self._ready.add(name)
 
     def _has_no_mapping(self, path: str) -> bool:
         answer = self._cluster.request("GET", f"{path}/_mapping")
