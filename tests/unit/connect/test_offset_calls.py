@@ -18,18 +18,25 @@ ZERO = TopicPartition("t", 0)
 
 
 class Admin:
-    def __init__(self, known: dict[TopicPartition, Any] | None) -> None:
-        self._known = known
+    def __init__(self, known: dict[TopicPartition, Any] | None, *, active: bool = False) -> None:
+        self._known, self._active = known, active
 
     def __enter__(self) -> "Admin":
         return self
 
     def __exit__(self, *_error: object) -> None: ...
 
+    def describe_groups(self, groups: list[str]) -> dict[str, Any]:
+        unknown = KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, "no such group")
+        return dict.fromkeys(groups, unknown if self._known is None else SimpleNamespace(is_active=self._active))
+
     def list_group_offsets(self, group: str) -> dict[TopicPartition, Any]:
         if self._known is None:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, group)
         return self._known
+
+    def describe_topics(self, names: Sequence[str]) -> dict[str, Any]:
+        return {name: KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "") for name in names}
 
     def delete_groups(self, groups: list[str]) -> dict[str, Any]:
         gone = KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, "no such group")
@@ -149,3 +156,30 @@ def test_what_a_connector_says_to_offsets_is_told_without_secrets(raised: Except
         with pytest.raises(ConnectError, match=told):
             change()
     assert written == []
+
+
+def test_a_group_with_a_task_that_hangs_leaves_the_target_as_it_is() -> None:
+    """The target was changed, and then the group refused: who resumed the connector then had lost what was between."""
+    asked: list[object] = []
+
+    class Sink(SinkConnector):
+        def alter_offsets(self, props: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
+            asked.append((props, offsets))
+            return True
+
+        def reset_offsets(self, props: Mapping[str, str], known: Sequence[TopicPartition]) -> bool:
+            asked.append((props, known))
+            return True
+
+    worker: Any = SimpleNamespace(
+        admin=lambda _config: Admin({ZERO: None}, active=True),
+        call=lambda function, *given: function(*given),
+        providers=SimpleNamespace(resolved=lambda config, _given=None: config),
+    )
+    found: Any = SimpleNamespace(name="c", config={}, plugin=SimpleNamespace(kind=Kind.SINK, make=Sink))
+    gone = {"offsets": [{"partition": {"kafka_topic": "t", "kafka_partition": 0}, "offset": None}]}
+    with pytest.raises(ConnectError, match=r"Failed to reset .* connector c: its tasks have not stopped completely"):
+        OffsetCalls(worker).reset(found)
+    with pytest.raises(ConnectError, match=r"Failed to alter .* connector c: its tasks have not stopped completely"):
+        OffsetCalls(worker).alter(found, gone)
+    assert asked == []

@@ -1,5 +1,8 @@
 """The offsets of a connector, read, set and deleted as KIP-875 has it: a source's in the store, a sink's in its
 group.
+
+A sink's connector changes its target first, then the group follows. A task that hangs is in the group although its
+connector is stopped, and the group would refuse: so that is looked for before, and the target stays as it is.
 """
 
 import logging
@@ -63,6 +66,9 @@ class OffsetCalls:
             offsets.write(pairs)
         else:
             with self._worker.admin(found.config) as admin:
+                _require_empty(
+                    admin, self._group(found), f"Failed to reset consumer group offsets for connector {found.name}"
+                )
                 known = [TopicPartition(*each) for each in _committed(admin, self._group(found))]
                 checked = self._asked(found, self._sink(found).reset_offsets, known)
                 for outcome in admin.delete_groups([self._group(found)]).values():
@@ -127,6 +133,7 @@ class OffsetCalls:
             wanted = {each: at for each, at in offsets.items() if at is not None}
             for each, why in _missing(admin, wanted):  # before a connector changes its target
                 raise ConnectError(f"Failed to alter consumer group offsets for connector {found.name}: {each}: {why}")
+            _require_empty(admin, group, f"Failed to alter consumer group offsets for connector {found.name}")
             checked = self._ask_sink(found, offsets)
             gone = [each for each, at in offsets.items() if at is None]
             try:
@@ -143,6 +150,15 @@ class OffsetCalls:
                         f"Failed to alter consumer group offsets for connector {found.name}: {each}: {error}"
                     )
         return checked
+
+
+def _require_empty(admin: Admin, group: str, refusal: str) -> None:
+    described = admin.describe_groups([group])[group]
+    if not isinstance(described, KafkaError) and described.is_active:
+        raise ConnectError(
+            f"{refusal}: its tasks have not stopped completely yet, or it was resumed meanwhile. While it is stopped, this may be "
+            "tried again; if it never succeeds, a worker has a task that hangs, and must be restarted"
+        )
 
 
 def _committed(admin: Admin, group: str) -> "Mapping[TopicPartition, Committed]":
