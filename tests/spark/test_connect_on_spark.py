@@ -296,6 +296,62 @@ def test_offsets_that_are_set_behind_a_crash_within_a_batch_lose_and_repeat_noth
         assert numbers() == sorted([0, 1, 2, 3, 4, 5, 6, 7, 7, 8, 10, *(n for n in (9, 11) if n not in gone)])
 
 
+@pytest.mark.soak(only=True)
+def test_a_sink_that_begins_at_the_end_loses_nothing_that_comes_behind_it(
+    spark: SparkSession, broker: Broker, made: str, tmp_path: Path
+) -> None:
+    """Its first query ended before it had a batch, and another one within the first: both begin where the first one
+    did. A partition that no call names goes on there, too."""
+    out, checkpoint, name = tmp_path / "out", tmp_path / "checkpoint", made.replace("_", "-")
+    config = {
+        "connector.class": "SparkSink",
+        "topics": made,
+        "format": "parquet",
+        "options.path": str(out),
+        "checkpoint.location": str(checkpoint),
+        "batch.interval.ms": "0",
+        "value.converter": JSON,
+        "consumer.override.auto.offset.reset": "latest",
+    }
+
+    def numbers() -> list[int]:
+        return sorted(row["n"] for row in read_committed_files(spark, str(out), "n BIGINT, t STRING").collect())
+
+    def sleep(worker: ConnectWorker, target: State) -> None:
+        worker.herder.set_target(name, target)
+        until(worker, lambda: not spark.streams.active)
+
+    def die_within_the_batches() -> None:
+        for batch in sorted(int(each.name) for each in (checkpoint / "offsets").iterdir() if each.name.isdigit())[1:]:
+            (checkpoint / "commits" / str(batch)).unlink()
+            (checkpoint / "commits" / f".{batch}.crc").unlink(missing_ok=True)
+        shutil.rmtree(out)
+
+    send(broker, made, [typed(n) for n in range(4)])
+    with ConnectWorker(broker.bootstrap_servers) as worker:
+        worker.create(name, config)
+        until(worker, lambda: len(spark.streams.active) == 1)
+        sleep(worker, State.PAUSED)
+        send(broker, made, [typed(n) for n in range(4, 8)])
+        worker.herder.set_target(name, State.RUNNING)
+        until(worker, lambda: numbers() == [4, 5, 6, 7])
+        sleep(worker, State.STOPPED)
+        die_within_the_batches()
+        send(broker, made, [typed(n) for n in range(8, 12)])
+        worker.herder.set_target(name, State.RUNNING)
+        until(worker, lambda: numbers() == list(range(4, 12)))
+        sleep(worker, State.STOPPED)
+        assert "reset successfully" in worker.herder.reset_offsets(name)
+        one = {"kafka_topic": made, "kafka_partition": 1}
+        worker.herder.set_target(name, State.RUNNING)  # at the end again
+        until(worker, lambda: len(spark.streams.active) == 1)
+        sleep(worker, State.STOPPED)
+        send(broker, made, [typed(n) for n in range(12, 16)])
+        worker.herder.alter_offsets(name, {"offsets": [{"partition": one, "offset": {"kafka_offset": 7}}]})
+        worker.herder.set_target(name, State.RUNNING)
+        until(worker, lambda: numbers() == [*range(4, 13), 14, 15])
+
+
 def test_what_a_sink_cannot_write_is_in_its_status(
     spark: SparkSession, broker: Broker, made: str, tmp_path: Path
 ) -> None:
