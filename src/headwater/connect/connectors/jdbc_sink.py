@@ -23,7 +23,7 @@ from headwater.connect.connectors.jdbc_url import CONNECTION_KEYS, check_url, di
 from headwater.connect.data.record import SinkRecord
 from headwater.connect.errors import ConnectError, DataError, RetriableError
 
-_REFUSED: Final = ("dialect.name", "table.types", "quote.sql.identifiers", "mssql.use.merge.holdlock", "date.timezone", "trim.sensitive.log", "timestamp.precision.mode", "timestamp.fields.list", "replace.null.with.default")  # fmt: skip
+_REFUSED: Final = ("dialect.name", "table.types", "quote.sql.identifiers", "mssql.use.merge.holdlock", "date.timezone", "trim.sensitive.log", "timestamp.precision.mode", "timestamp.fields.list", "replace.null.with.default", "date.calendar.system", "string.output.value.column.name")  # fmt: skip
 
 
 class JdbcSinkTask(SinkTask):

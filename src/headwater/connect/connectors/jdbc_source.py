@@ -30,7 +30,7 @@ from headwater.connect.java_regex import compile_java
 _TABLES: Final = "tables"  # of a task: names, or names with the part that is read
 _NEXT, _PART = "\x1f", "\x1e"
 _EPOCH: Final = millis_to_timestamp(0)
-_REFUSED: Final = ("catalog.pattern", "schema.pattern", "numeric.mapping", "numeric.precision.mapping", "query.suffix", "dialect.name", "table.types", "timestamp.granularity", "transaction.isolation.mode", "date.timezone", "incrementing.column.mapping", "timestamp.columns.mapping", "validate.non.null", "query.masked", "query.retry.attempts", "quote.sql.identifiers", "table.monitoring.startup.polling.limit.ms")  # fmt: skip
+_REFUSED: Final = ("catalog.pattern", "schema.pattern", "numeric.mapping", "numeric.precision.mapping", "query.suffix", "dialect.name", "table.types", "timestamp.granularity", "transaction.isolation.mode", "date.timezone", "incrementing.column.mapping", "timestamp.columns.mapping", "validate.non.null", "query.masked", "query.retry.attempts", "quote.sql.identifiers", "table.monitoring.startup.polling.limit.ms", "date.calendar.system", "max.buffer.size", "poll.linger.ms")  # fmt: skip
 
 
 _LISTS: Final = (("table.whitelist", "table.include.list"), ("table.blacklist", "table.exclude.list"))

@@ -51,10 +51,12 @@ def dialect_of(config: Mapping[str, Any]) -> Dialect:
 
 def refuse(props: Mapping[str, str], found: dict[str, ConfigValue], names: Sequence[str]) -> None:
     """Properties of the original that have no effect here are refused, never ignored; but for those that ask for what
-    is done here anyway. Other `connection.*` are for Java's driver.
+    is done here anyway. Other `connection.*` are for Java's driver, and `jdbc.credentials.provider.*` is a class of
+    Java's.
     """
     for name, value in props.items():
-        if (name in names or (name.startswith("connection.") and name not in found)) and value != _DONE.get(name):
+        of_java = name.startswith(("connection.", "jdbc.credentials.provider.")) and name not in found
+        if (name in names or of_java) and value != _DONE.get(name):
             found["connection.url"].errors.append(f"{name} is not supported here; remove it")
 
 

@@ -32,7 +32,7 @@ CONFIG_DEF: Final = ConfigDef(
     secret("ssl.keystore.password", None, MEDIUM, "Its password."),
 )  # fmt: skip
 REFUSED: Final = (
-    "cloud.secureConnectBundle", "connectionPoolLocalSize", "jmx", "metricsHighestLatency", "ssl.cipherSuites",
+    "cloud.secureConnectBundle", "connectionPoolLocalSize", "jmx", "jmxConnectorDomain", "metricsHighestLatency", "ssl.cipherSuites",
     "ssl.openssl.keyCertChain", "ssl.openssl.privateKey", "auth.gssapi.keyTab", "auth.gssapi.principal", "auth.gssapi.service",
 )  # fmt: skip
 CONSISTENCY: Final = (

@@ -76,8 +76,11 @@ CONFIG_DEF: Final = ConfigDef(
     listing(f"{TLS}enabled.protocols", ["TLSv1.2", "TLSv1.3"], LOW, "Versions of TLS."),
     text(f"{TLS}endpoint.identification.algorithm", "https", LOW, "https: a server's certificate must have its name. Empty: it need not."),
 )  # fmt: skip
-_REFUSED: Final = ("auto.create.indices.at.start",)
-_REFUSED_PREFIXES: Final = ("data.stream.", "proxy.", "kerberos.", TLS)
+_REFUSED: Final = (
+    "auto.create.indices.at.start", "max.external.resource.mappings", "index.write.method", "routing.type", "routing.type.record.value.path",
+    "existing.resource.type", "topic.to.existing.resource.mapping", "trust.all.certificates",
+)  # fmt: skip
+_REFUSED_PREFIXES: Final = ("data.stream.", "data.streams.", "proxy.", "kerberos.", "aws.", TLS)
 
 
 def unsupported(props: Mapping[str, str]) -> list[str]:

@@ -31,6 +31,7 @@ _REFUSED: Final = (
     "post.processor.chain", "key.projection.type", "key.projection.list", "value.projection.type", "value.projection.list",
     "field.renamer.mapping", "field.renamer.regexp", "rate.limiting.timeout", "rate.limiting.every.n", "change.data.capture.handler",
     "mongo.errors.tolerance", "mongo.errors.log.enable", "provider", "max.num.retries", "retries.defer.timeout",
+    "change.data.capture.handler.remove.null.values", "field.value.transformer", "field.value.transformer.fields",
 )  # fmt: skip
 REFUSED_PREFIXES: Final = (
     "namespace.mapper",
@@ -39,6 +40,7 @@ REFUSED_PREFIXES: Final = (
     "connection.ssl.",
     "connection.provider.",
     "csfle.",
+    "mongo.custom.auth.mechanism.",
 )
 
 

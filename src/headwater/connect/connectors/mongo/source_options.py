@@ -38,7 +38,8 @@ CONFIG_DEF: Final = ConfigDef(
 _REFUSED: Final = (
     "topic.mapper", "output.schema.key", "output.schema.value", "output.schema.infer.value", "collation", "copy.existing",
     "mongo.errors.tolerance", "mongo.errors.log.enable", "mongo.errors.deadletterqueue.topic.name", "provider",
-    "startup.mode.timestamp.start.at.operation.time",
+    "startup.mode.timestamp.start.at.operation.time", "change.stream.show.expanded.events", "change.stream.document.key.as.key",
+    "errors.deadletterqueue.topic.name",
 )  # fmt: skip
 _PREFIXES: Final = (*REFUSED_PREFIXES, "copy.existing.", "startup.mode.copy.existing.", "heartbeat.")
 _FOR_STREAMS: Final = (
