@@ -342,7 +342,8 @@ def _lines() -> Iterator[str]:
     yield from _section("Every connector", "", common_def(catalog))
     yield from _section("Every source", "", SOURCE_KEYS)
     yield "`topic.creation.default.partitions`, `.replication.factor` and any topic config make the topics that a source writes to first;"
-    yield "`topic.creation.<group>.include` and `.exclude` choose topics for a group of their own.\n"
+    yield "`topic.creation.<group>.include` and `.exclude` choose topics for a group of their own, which has the default's partitions and "
+    yield "replicas where it says nothing.\n"
     yield from _section("Every sink", "", SINK_KEYS)
     yield from _metrics()
     yield "## Connectors\n"

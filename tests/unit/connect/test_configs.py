@@ -8,6 +8,7 @@ from headwater.base.errors import UserError
 from headwater.connect.config.providers import Providers
 from headwater.connect.config.secrets import kept, redacted, secrets_in, shown
 from headwater.connect.config.worker import WorkerConfig, refused_overrides
+from headwater.connect.connector_config.client_overrides import checked_overrides
 from headwater.connect.connector_config.validation import validate
 from headwater.connect.errors import ConfigError, ConnectError
 from headwater.connect.plugins import Catalog, Kind
@@ -176,9 +177,32 @@ def test_errors_do_not_tell_them() -> None:
 
 def test_overrides_of_clients_follow_the_policy() -> None:
     override = {"acks": "1", "sasl.mechanism": "PLAIN"}
-    assert refused_overrides("All", override) == []
-    assert refused_overrides("Principal", override) == ["acks"]
-    assert refused_overrides("None", override) == ["acks", "sasl.mechanism"]
+    long_name = "org.apache.kafka.connect.connector.policy.PrincipalConnectorClientConfigOverridePolicy"
+    assert refused_overrides("All", override, ()) == []
+    assert refused_overrides("Principal", override, ()) == refused_overrides(long_name, override, ()) == ["acks"]
+    assert refused_overrides("None", override, ("acks",)) == ["acks", "sasl.mechanism"]
+    assert refused_overrides("Allowlist", override, ("acks", "linger.ms")) == ["sasl.mechanism"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "name", "value", "told"),
+    [
+        ("All", "producer.override.linger.ms", "5", None),
+        ("All", "producer.override.linger.ms", "five", "The setting 'linger.ms' cannot be 'five'"),
+        ("All", "consumer.override.max.pol.records", "5", "did you mean 'max.poll.records'?"),
+        ("All", "admin.override.retries", "7", None),
+        ("Principal", "producer.override.linger.ms", "5", "The 'Principal' policy does not allow 'linger.ms' to be"),
+        ("Principal", "producer.override.sasl.jaas.config", "x", None),
+        ("Allowlist", "producer.override.acks", "1", None),
+        ("Allowlist", "consumer.override.group.id", "g", "The 'Allowlist' policy does not allow 'group.id' to be"),
+    ],
+)
+def test_an_override_that_is_wrong_is_told_at_its_name(policy: str, name: str, value: str, told: str | None) -> None:
+    """The connector was made, and then failed."""
+    (found,) = checked_overrides(policy, ("acks",), {name: value, "topic": "t"}).values()
+    assert found.key.name == name
+    assert [told in each for each in found.errors if told is not None] == ([] if told is None else [True])
+    assert bool(found.errors) == (told is not None)
 
 
 def test_a_worker_without_converters_is_told() -> None:

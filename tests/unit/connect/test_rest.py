@@ -101,6 +101,36 @@ def test_a_connector_is_made_shown_changed_and_deleted(ask: Asked) -> None:
     assert ask("GET", "/connectors/a") == (404, {"error_code": 404, "message": "Connector a not found"})
 
 
+def test_the_topics_of_a_connector_outlive_its_config(ask: Asked) -> None:
+    make(ask)
+    ask.herder.get("a").topics.add("t")
+    ask("PUT", "/connectors/a/config", {**SOURCE, "batch.size": 7})
+    assert ask("GET", "/connectors/a/topics") == (200, {"a": {"topics": ["t"]}})
+    ask("PUT", "/connectors/a/topics/reset")
+    assert ask("GET", "/connectors/a/topics") == (200, {"a": {"topics": []}})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("topic.creation.default.partitions", "0"),
+        ("topic.creation.default.replication.factor", "-2"),
+        ("topic.creation.g.partitions", "many"),
+        ("topic.creation.g.include", "a, ("),
+        ("producer.override.linger.ms", "five"),
+    ],
+)
+def test_settings_of_topics_and_clients_are_checked_before_a_connector_is_made(
+    ask: Asked, name: str, value: str
+) -> None:
+    config = {**SOURCE, "topic.creation.groups": "g", "topic.creation.default.partitions": "-1", name: value}
+    status, told = make(ask, config=config)
+    assert status == 400
+    assert "contains the following 1 error(s)" in told["message"]
+    assert name in told["message"]
+    assert ask("GET", "/connectors") == (200, [])
+
+
 def test_names_are_taken_once(ask: Asked) -> None:
     make(ask)
     assert make(ask) == (409, {"error_code": 409, "message": "Connector a already exists"})

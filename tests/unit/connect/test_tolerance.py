@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from headwater.client.consumer.record import ConsumerRecord
+from headwater.client.types import NewTopic
 from headwater.connect.errors import ConnectError, DataError, RetriableError
 from headwater.connect.runtime.task import State, TaskId, WorkerTask, restart_delay_s
 from headwater.connect.runtime.tolerance import Failure, Skipped, Stage, Tolerance, context_headers, retry_delay_ms
@@ -147,3 +148,15 @@ def test_topics_are_made_as_their_group_says() -> None:
         assert made is not None
         assert made.partitions == 2
     assert not TopicCreation({}, []).wanted
+
+
+def test_a_group_of_topics_has_the_counts_of_the_default_where_it_says_nothing() -> None:
+    """It had the broker's, and without a default all groups were passed over."""
+    props = {"topic.creation.g.include": "s.*", "topic.creation.g.retention.ms": "5"}
+    counts = {"topic.creation.default.partitions": "2", "topic.creation.default.replication.factor": "3"}
+    made = TopicCreation(props | counts, ["g"]).new_topic("s")
+    assert made == NewTopic("s", 2, 3, {"retention.ms": "5"})
+    alone = TopicCreation(props, ["g"])
+    assert alone.wanted
+    assert alone.new_topic("s") == NewTopic("s", -1, -1, {"retention.ms": "5"})
+    assert alone.new_topic("t") is None

@@ -2,7 +2,7 @@
 common.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from headwater.base.config.validators import AtLeast, OneOf
@@ -22,6 +22,18 @@ def _door_keys() -> list[ConfigKey]:
     return [ConfigKey(row.name, row.type, row.default, LOW, row.doc) for row in rows]
 
 
+_POLICIES: Final = ("All", "None", "Principal", "Allowlist")
+_POLICY_CLASS: Final = "org.apache.kafka.connect.connector.policy.{}ConnectorClientConfigOverridePolicy"
+
+
+class _Policy:
+    def check(self, name: str, value: object) -> None:
+        OneOf(*_POLICIES, *(_POLICY_CLASS.format(each) for each in _POLICIES)).check(name, value)
+
+    def __str__(self) -> str:
+        return f"one of {', '.join(_POLICIES)}"
+
+
 BOOTSTRAP: Final = listing("bootstrap.servers", ["localhost:9092"], HIGH, "The brokers to ask first.")
 COMMON_KEYS: Final = (
     a_class("header.converter", "org.apache.kafka.connect.storage.SimpleHeaderConverter", LOW, "The converter of headers."),
@@ -31,7 +43,8 @@ COMMON_KEYS: Final = (
     listing("listeners", ["http://127.0.0.1:8083"], LOW, "Where the REST door listens: http:// or https://; `http://:8083` is every address."),
     text("rest.advertised.host.name", None, LOW, "The host that the worker's id names."),
     text("rest.advertised.port", None, LOW, "The port that the worker's id names."),
-    text("connector.client.config.override.policy", "All", MEDIUM, "Which producer.override.*, consumer.override.* and admin.override.* connectors may have: All, None, Principal (security.protocol, sasl.*).", OneOf("All", "None", "Principal")),
+    text("connector.client.config.override.policy", "All", MEDIUM, "Which producer.override.*, consumer.override.* and admin.override.* connectors may have: All, None, Principal (security.protocol, sasl.*), Allowlist (those of connector.client.config.override.allowlist), or Java's class of one of these.", _Policy()),
+    listing("connector.client.config.override.allowlist", [], MEDIUM, "The settings that the policy Allowlist allows."),
     flag("topic.creation.enable", True, LOW, "Whether topics are made as connectors' topic.creation.* say."),
     flag("topic.tracking.enable", True, LOW, "Whether GET /connectors/{name}/topics tells which topics were used."),
     flag("topic.tracking.allow.reset", True, LOW, "Whether that list may be emptied."),
@@ -117,15 +130,21 @@ class WorkerConfig:
         }
         override = own_config(f"{kind}.override.", connector)
         policy = self._values["connector.client.config.override.policy"]
-        refused = refused_overrides(policy, override)
+        refused = refused_overrides(policy, override, self._values["connector.client.config.override.allowlist"])
         if refused:
             raise ConfigError(f"The override policy {policy} allows no {kind}.override.{refused[0]}")
         return {"bootstrap.servers": self.bootstrap_servers, **common, **own_config(f"{kind}.", self.props), **override}
 
 
-def refused_overrides(policy: str, override: Mapping[str, str]) -> list[str]:
+def policy_of(given: str) -> str:
+    """Its short name."""
+    return next(each for each in _POLICIES if given in (each, _POLICY_CLASS.format(each)))
+
+
+def refused_overrides(policy: str, override: Mapping[str, str], allowed: Collection[str]) -> list[str]:
+    policy = policy_of(policy)
     if policy == "All":
         return []
-    if policy == "None":
-        return sorted(override)
+    if policy in ("None", "Allowlist"):
+        return sorted(set(override) - set(allowed if policy == "Allowlist" else ()))
     return sorted(name for name in override if not name.startswith("sasl.") and name != "security.protocol")

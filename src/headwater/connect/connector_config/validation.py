@@ -20,6 +20,7 @@ from headwater.connect.config.definition import (
 from headwater.connect.config.keys import LOW, text
 from headwater.connect.config.secrets import forms_of, is_secret, redacted, secrets_in_addresses, shown
 from headwater.connect.connector_config.common import ERRORS, PREDICATES, TRANSFORMS, connector_def, step_keys
+from headwater.connect.connector_config.topic_creation_keys import wrong_topic_creation
 from headwater.connect.errors import ConfigError, ConnectError
 from headwater.connect.java_regex import compile_java
 from headwater.connect.plugins import Catalog, Kind, Plugin
@@ -139,6 +140,8 @@ def validate(catalog: Catalog, props: Mapping[str, str], delivery: Delivery = De
     values |= _converters(catalog, props, values)
     _check_together(plugin, values)
     if plugin.kind is Kind.SOURCE:
+        named = values["topic.creation.groups"].value
+        values |= wrong_topic_creation(props, named if isinstance(named, list) else [])
         _check_delivery(plugin, props, values, delivery)
     return Validation(given, groups, values)
 

@@ -162,6 +162,8 @@ class StandaloneHerder:
                 self._stop(before)
             definition = connector_def(self.worker.catalog, plugin.kind) + plugin.config_def
             made = Running(name, given, plugin, definition, before.target if before is not None else target)
+            if before is not None:
+                made.topics |= before.topics  # until somebody resets them
             self._running[name] = made
             self._start(made)
             return before is None

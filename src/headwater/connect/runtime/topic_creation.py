@@ -10,20 +10,24 @@ from headwater.connect.config.definition import own_config
 from headwater.connect.errors import ConfigError
 from headwater.connect.java_regex import compile_java
 
-_OWN = frozenset({"include", "exclude", "replication.factor", "partitions"})
+_COUNTS = ("replication.factor", "partitions")
+_OWN = frozenset({"include", "exclude", *_COUNTS})
 
 
 class TopicCreation:
-    """The first group that includes a topic counts, then `default`; without any, topics are left to the broker."""
+    """The first group that includes a topic counts, then `default`; without any, topics are left to the broker. A group
+    that does not say how many partitions and replicas it has, has those of `default`.
+    """
 
     def __init__(self, props: Mapping[str, str], groups: list[str]) -> None:
-        self._groups = [_Group(own_config(f"topic.creation.{name}.", props), name) for name in groups]
         default = own_config("topic.creation.default.", props)
+        counts = {name: default[name] for name in _COUNTS if name in default}
+        self._groups = [_Group(counts | own_config(f"topic.creation.{name}.", props), name) for name in groups]
         self._default = _Group(default, "default") if default else None
 
     @property
     def wanted(self) -> bool:
-        return self._default is not None
+        return self._default is not None or bool(self._groups)
 
     def new_topic(self, topic: str) -> NewTopic | None:
         found = next((each for each in self._groups if each.includes(topic)), self._default)
