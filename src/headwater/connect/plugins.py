@@ -56,6 +56,12 @@ class Plugin(NamedTuple):
         assert isinstance(found, ConfigDef)
         return found
 
+    def wrong_version(self, asked: str | None) -> str | None:
+        """What is wrong with a version that somebody asks for: there is one only. `latest` and `[0.1.0]` may be it."""
+        if asked in (None, "", "latest", self.version, f"[{self.version}]"):
+            return None
+        return f"{self.name} is here in version {self.version} only, not {asked}"
+
     def make(self) -> Any:
         made = self.cls()
         if self.part is not None:

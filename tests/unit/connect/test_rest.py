@@ -240,6 +240,24 @@ def test_plugins_and_their_properties(ask: Asked) -> None:
     assert ask("GET", "/connector-plugins/Nope/config")[0] == 404
 
 
+def test_plugins_are_there_in_one_version(ask: Asked) -> None:
+    """Another one that was asked for was taken: of converters, transforms and predicates, and in the list's call."""
+    config = "/connector-plugins/FileStreamSource/config"
+    there = ask("GET", config)[1]
+    version = ask("GET", "/connector-plugins")[1][0]["version"]
+    for asked in ("latest", version, f"[{version}]"):
+        assert ask("GET", f"{config}?version={asked}") == (200, there)
+    assert ask("GET", f"{config}?version=9.9")[0] == 400
+    step = {"transforms": "r", "transforms.r.type": "RegexRouter", "transforms.r.regex": "a", "transforms.r.replacement": "b", "value.converter": "StringConverter"}  # fmt: skip
+    for name in ("connector.plugin.version", "value.converter.plugin.version", "transforms.r.plugin.version"):
+        status, told = make(ask, config={**SOURCE, **step, name: "9.9"})
+        assert (status, f"is here in version {version} only, not 9.9" in told["message"]) == (400, True)
+    everywhere = dict.fromkeys(
+        ("connector.plugin.version", "value.converter.plugin.version", "transforms.r.plugin.version"), version
+    )
+    assert make(ask, config={**SOURCE, **step, **everywhere})[0] == 201
+
+
 def test_loggers_are_read_and_set(ask: Asked) -> None:
     assert ask("PUT", "/admin/loggers/headwater.connect.test", {"level": "debug"}) == (200, ["headwater.connect.test"])
     assert ask("GET", "/admin/loggers/headwater.connect.test")[1]["level"] == "DEBUG"

@@ -152,6 +152,7 @@ def _step(catalog: Catalog, props: Props, prefix: str, group: str, kind: Kind) -
     if found.errors:
         return values
     step = catalog.find(str(found.value), kind)
+    _check_version(values[f"{prefix}plugin.version"], step)
     own = own_config(prefix, {k: v or "" for k, v in props.items()})
     checked = step.config_def.validate(own)
     if not any(each.errors for each in checked.values()):
@@ -209,6 +210,8 @@ def _converters(catalog: Catalog, props: Props, values: dict[str, ConfigValue]) 
         prefix = f"{name}."
         own = own_config(prefix, {k: v or "" for k, v in props.items()}) | {"converter.type": part}
         plugin = catalog.find(str(found.value), kind)
+        _check_version(values[f"{prefix}plugin.version"], plugin)
+        own.pop("plugin.version", None)
         checked = plugin.config_def.validate(own)
         for each in plugin.cls.unknown(own.keys() - {"converter.type"}):
             key = text(each, None, LOW, "Not known here.")
@@ -218,9 +221,7 @@ def _converters(catalog: Catalog, props: Props, values: dict[str, ConfigValue]) 
 
 
 def _check_together(plugin: Plugin, values: dict[str, ConfigValue]) -> None:
-    version = values["connector.plugin.version"]
-    if version.value is not None and version.value != plugin.version:
-        version.errors.append(f"The class is here in version {plugin.version} only")
+    _check_version(values["connector.plugin.version"], plugin)
     if plugin.kind is Kind.SINK:
         topics, regex = bool(values["topics"].value), bool(values["topics.regex"].value)
         if topics and regex:
@@ -230,6 +231,12 @@ def _check_together(plugin: Plugin, values: dict[str, ConfigValue]) -> None:
             for name in ("topics", "topics.regex"):
                 values[name].errors.append("Must configure one of topics or topics.regex")
         _check_dead_letters(values["errors.deadletterqueue.topic.name"], values["topics"], values["topics.regex"])
+
+
+def _check_version(asked: ConfigValue, plugin: Plugin) -> None:
+    wrong = plugin.wrong_version(asked.value)
+    if wrong is not None:
+        asked.errors.append(wrong)
 
 
 def _check_dead_letters(dead: ConfigValue, topics: ConfigValue, regex: ConfigValue) -> None:

@@ -276,6 +276,9 @@ class Api:
             plugin = self._herder.worker.catalog.find(name, *Kind)
         except ConnectError:
             raise HttpError(404, f"Unknown plugin {name}.") from None
+        wrong = plugin.wrong_version(request.query.get("version"))
+        if wrong is not None:
+            raise HttpError(400, wrong)
         keys = list(plugin.config_def)
         if plugin.kind in (Kind.SOURCE, Kind.SINK):
             keys += [

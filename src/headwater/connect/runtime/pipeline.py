@@ -145,7 +145,9 @@ def _converter(catalog: Catalog, part: str, props: Mapping[str, str], worker: Ma
     kind = Kind.HEADER_CONVERTER if part == "header" else Kind.CONVERTER
     converter = catalog.find(source.get(name) or default, kind).make()
     assert isinstance(converter, Converter)
-    converter.configure(own_config(f"{name}.", source), kind=part)
+    own = own_config(f"{name}.", source)
+    own.pop("plugin.version", None)  # which is of the worker's concern
+    converter.configure(own, kind=part)
     return converter
 
 
