@@ -239,7 +239,8 @@ sends.
   (`errors.restart=false` turns that off). Kafka Connect leaves them failed.
 - **Plugins that hang.** A connector's method has 60 seconds, its `stop` `task.shutdown.graceful.timeout.ms`; then it is
   left to itself and the connector has failed. A task that does not end within that time is given up: it sends and
-  commits nothing any more.
+  commits nothing any more. While it is in its sink's group, the sink's offsets are not set or deleted: the call is
+  refused, and the target stays as it is.
 
 ## Secrets
 
@@ -284,7 +285,7 @@ A connector and its task are two small classes (`headwater.connect.api`), method
 predicates likewise. A `DataSource` of PySpark's under `headwater.connect.data_sources` is a `format` for SparkSource
 and SparkSink; its package must be on every machine with executors. A config can only name what is registered so;
 `plugin.allowlist` narrows that down. `headwater.testing.connect` runs a source or a sink alone (`SourceKit`, `SinkKit`)
-or in a worker against an embedded broker (`ConnectWorker`).
+or in a worker against an embedded broker (`ConnectWorker`); `crash()` loses a task in the middle.
 
 Many records at a time are cheaper than one by one: a source whose `poll` gives a list of records with the same schema
 objects, topic and source partition, or at once a `SourceRun` of columns (`headwater.connect.data.runs`), has them

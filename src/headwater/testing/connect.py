@@ -13,8 +13,8 @@
         worker.create("n", {"connector.class": "Numbers", "topic": "t"})
         worker.until(lambda: worker.status("n")["tasks"][0]["state"] == "RUNNING")
 
-Faults are the test's own: `source.crash()` loses the task without `stop`; a broker is killed and started; a `put` that
-must fail is made to by the sink's own target.
+Faults are the test's own: `source.crash()` and `sink.crash()` lose the task without `stop`, and what was not committed
+comes again; a broker is killed and started; a `put` that must fail is made to by the sink's own target.
 """
 
 import asyncio
@@ -151,6 +151,7 @@ class SinkKit:
         self.task_config = self.connector.task_configs(1)[0]
         self.partition = TopicPartition(topic, 0)
         self.next_offset = 0
+        self._committed = 0
         self.reported: list[tuple[SinkRecord, Exception]] = []
         self._start()
 
@@ -182,7 +183,21 @@ class SinkKit:
     def commit(self) -> int | None:
         """The offset that may be committed; None: nothing may be."""
         allowed: Mapping[TopicPartition, int] = _call(self.task.pre_commit, {self.partition: self.next_offset})
-        return allowed.get(self.partition)
+        found = allowed.get(self.partition)
+        self._committed = self._committed if found is None else found
+        return found
+
+    def crash(self) -> None:
+        """A new task without a word to the old one. The next record has the offset of the last commit, or the one that
+        the task asks for.
+        """
+        self.next_offset = self._committed
+        self._start()
+
+    def restart(self) -> None:
+        self.close()
+        self.next_offset = self._committed
+        self._start()
 
     def close(self) -> None:
         _call(self.task.close, [self.partition])

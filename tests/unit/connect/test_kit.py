@@ -9,6 +9,7 @@ import pytest
 from headwater.connect.api import SinkConnector, SinkTask
 from headwater.connect.connectors.datagen import DatagenConnector
 from headwater.connect.connectors.file_sink import FileStreamSinkConnector
+from headwater.connect.connectors.topic_files.connector import TopicFilesConnector
 from headwater.connect.errors import RetriableError
 from headwater.testing.connect import SinkKit, SourceKit
 
@@ -59,6 +60,25 @@ def test_a_sink_alone(tmp_path: Path) -> None:
     assert kit.commit() == 2
     kit.close()
     assert (tmp_path / "out").read_text() == "a\nb\n"
+
+
+def test_a_sink_goes_on_where_it_committed_or_where_it_asks(tmp_path: Path) -> None:
+    lines = SinkKit(FileStreamSinkConnector, {"file": str(tmp_path / "out")})
+    lines.put("a")
+    lines.commit()
+    lines.put("b")
+    lines.crash()
+    assert lines.next_offset == 1  # at least once: b comes again
+    lines.put("b", "c")
+    lines.commit()
+    lines.restart()
+    assert lines.next_offset == 3
+    lines.close()
+    files = SinkKit(TopicFilesConnector, {"path": str(tmp_path / "files"), "format": "json", "flush.size": "2"})
+    files.put("a", "b", "c")
+    files.crash()
+    assert files.next_offset == 2  # its files know
+    files.close()
 
 
 class Picky(SinkTask):
