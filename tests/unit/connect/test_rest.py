@@ -278,6 +278,11 @@ def test_loggers_are_read_and_set(ask: Asked) -> None:
         {"transforms": "a", "transforms.a.type": "Cast$Value", "transforms.a.spec": "REF"},
         {"key.converter": "REF"},
         {"tasks.max": "REF"},
+        {"topic.creation.default.partitions": "REF"},
+        {"topic.creation.default.include": "(REF"},
+        {"producer.override.linger.ms": "REF"},
+        {"connector.plugin.version": "REF"},
+        {"value.converter": "StringConverter", "value.converter.plugin.version": "REF"},
         {"connector.class": "JdbcSource", "topic.prefix": "x", "connection.url": "jdbc:oracle:thin:sa/REF"},
     ],
 )
