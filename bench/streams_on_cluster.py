@@ -263,9 +263,9 @@ def on_cluster_scenarios() -> list[Scenario]:
 
 def main(master: str, brokers: str, name: str, state: str) -> None:
     import headwater.spark
-    from headwater.spark.sessions import settings_with_retries
+    from headwater.spark.sessions import slot_settings
 
-    settings = {"spark.executor.memory": "512m", **settings_with_retries(master)}  # as `headwater stream run` has it
+    settings = {"spark.executor.memory": "512m", **slot_settings(master)}  # as `headwater stream run` has it
     spark = headwater.spark.session("bench", master=master, **settings)
     while spark.sparkContext.defaultParallelism < WORKERS * CORES:  # executors that start: a run waits for 30 s only
         time.sleep(0.05)

@@ -18,9 +18,9 @@ def run_on_spark(app: "App", master: str, stopping: threading.Event, settings: d
 
     require_extra("streams,spark", "An application on Spark", [*STREAMS, *SPARK[:2]])
     from headwater.spark import session
-    from headwater.spark.sessions import master_with_retries, settings_with_retries
+    from headwater.spark.sessions import master_with_retries, slot_settings
 
-    spark = session(app.name, master=master_with_retries(master), **settings_with_retries(master))
+    spark = session(app.name, master=master_with_retries(master), **slot_settings(master, frames=bool(app.feeds)))
     try:
         running = app.run(spark, **settings)
         used = len(running.status()["slots"])

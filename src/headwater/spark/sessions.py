@@ -4,8 +4,9 @@ The settings: state in RocksDB with changelog checkpoints; few shuffle partition
 faster manager; quiet logs; secrets of Kafka's settings hidden where Spark shows settings and options (its UI, the event
 log); tasks in the Python that runs this; on one machine, the JVM and its Pythons talk over Unix domain sockets in a
 directory that only this user can enter: over TCP each small batch waits some 40 ms for an acknowledgement that is held
-back. Three are there for correctness of the exactly-once writer, and cannot be changed here: no speculation, no
-re-planning of stateless micro-batches, and the write-ahead log of offsets as Spark has it.
+back; JVMs map Spark's classes from an archive, where one was made (`class_archive`). Three are there for correctness
+of the exactly-once writer, and cannot be changed here: no speculation, no re-planning of stateless micro-batches, and
+the write-ahead log of offsets as Spark has it.
 """
 
 import atexit
@@ -24,6 +25,7 @@ from uuid import UUID
 
 from headwater.base.errors import UserError
 from headwater.base.extras import SPARK, require_extra
+from headwater.spark.class_archive import archive_options, find_archive
 
 if TYPE_CHECKING:
     require_extra("spark", "A Spark session", SPARK)
@@ -52,6 +54,10 @@ SETTINGS: Final[Mapping[str, str]] = {
     "spark.redaction.regex": _SECRETS,
     "spark.sql.redaction.options.regex": f"{_SECRETS}|url",
 }
+# In front of the `extraJavaOptions` that a user has set, perhaps in spark-defaults.conf: those replace, and are kept.
+_DRIVER_JAVA: Final = "spark.driver.defaultJavaOptions"
+_EXECUTOR_JAVA: Final = "spark.executor.defaultJavaOptions"
+_QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1"
 FIXED: Final[Mapping[str, str]] = {
     "spark.speculation": "false",
     "spark.sql.adaptive.streaming.stateless.enabled": "false",
@@ -72,7 +78,8 @@ def session(name: str, *, master: str | None = None, **options: Any) -> "SparkSe
     chosen = master or os.environ.get("SPARK_MASTER") or "local[*]"
     is_new = SparkSession.getActiveSession() is None
     sockets = private_directory() if is_new and is_local(chosen) else None
-    settings = settings_for(chosen, options, os.cpu_count() or 1, sockets)
+    archive = find_archive(data_home(os.environ)) if is_new else None
+    settings = settings_for(chosen, options, os.cpu_count() or 1, sockets, archive)
     if is_new:
         _prepare_process(chosen)
     builder = SparkSession.builder.appName(name).master(chosen)
@@ -102,11 +109,15 @@ def register(spark: "SparkSession") -> None:
     add_query_listener(spark)
 
 
-def settings_for(master: str, options: Mapping[str, Any], cores: int, sockets: Path | None = None) -> dict[str, str]:
+def settings_for(
+    master: str, options: Mapping[str, Any], cores: int, sockets: Path | None = None, archive: Path | None = None
+) -> dict[str, str]:
     """Ours, then the caller's. Pure but for the path of the log's configuration. `sockets`: where Unix domain sockets
-    may be made.
+    may be made. `archive`: of Spark's classes, for the JVM of this process, and for executors, which may not have it.
     """
     settings = dict(SETTINGS)
+    if archive is not None and (java := archive_options(archive)):
+        settings |= dict.fromkeys([_DRIVER_JAVA] if is_local(master) else [_DRIVER_JAVA, _EXECUTOR_JAVA], java)
     settings["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile=file:{_log_configuration()}"
     if is_local(master):
         settings["spark.sql.shuffle.partitions"] = str(min(cores, _LOCAL_PARTITIONS_MAX))
@@ -123,7 +134,7 @@ def settings_for(master: str, options: Mapping[str, Any], cores: int, sockets: P
                 "with it, a batch that is tried again could write other records than the first time",
                 "Leave it away",
             )
-        if name == "spark.driver.extraJavaOptions":
+        if name.endswith("JavaOptions") and name in settings:
             text = f"{settings[name]} {text}"
         settings[name] = text
     return {**settings, **FIXED}
@@ -179,11 +190,17 @@ def master_with_retries(master: str, failures: int = 1000) -> str:
     return re.sub(r"^local\[(\d+|\*)\]$", rf"local[\1,{failures}]", master)
 
 
-def settings_with_retries(master: str) -> dict[str, str]:
-    """The same on a cluster, for a session whose tasks are slots: each loss of an executor counts as a failure of those
-    it had, and by Spark's default the leases of all slots would be renewed at the second of one slot.
+def slot_settings(master: str, *, frames: bool = False) -> dict[str, str]:
+    """For a session whose tasks are slots. On a cluster each loss of an executor counts as a failure of the tasks it
+    had, and by Spark's default the leases of all slots would be renewed at the second of one slot.
+
+    No record goes through these JVMs, so nothing in them is worth a compiler that takes half of the processor while
+    they start: the quick one alone is used, unless DataFrames are processed, too (`frames`).
     """
-    return {} if is_local(master) else {"spark.task.maxFailures": "20"}
+    settings = {} if is_local(master) else {"spark.task.maxFailures": "20"}
+    if not frames:
+        settings |= dict.fromkeys((_DRIVER_JAVA, _EXECUTOR_JAVA), _QUICK_JAVA)
+    return settings
 
 
 def private_directory() -> Path:

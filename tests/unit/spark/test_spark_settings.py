@@ -8,7 +8,7 @@ import pytest
 from headwater.base.errors import UserError
 from headwater.client.settings.security import SECURITY
 from headwater.spark.exactly_once import Decision, Digest, Entry, Producer, Progress
-from headwater.spark.sessions import private_directory, settings_for, settings_with_retries
+from headwater.spark.sessions import private_directory, settings_for, slot_settings
 from headwater.spark.slots.slot_count import attempts_of, is_worn_out
 from headwater.spark.writer.decision_topic import (
     decode_decision,
@@ -147,7 +147,34 @@ def test_every_task_has_a_place_of_its_own() -> None:
 
 def test_a_cluster_of_slots_survives_more_lost_executors_than_spark_allows_a_task() -> None:
     master = "spark://host:7077"
-    attempts = attempts_of(master, settings_with_retries(master)["spark.task.maxFailures"])
+    attempts = attempts_of(master, slot_settings(master)["spark.task.maxFailures"])
     assert not is_worn_out(17, attempts)
     assert is_worn_out(2, attempts_of(master, None))
-    assert settings_with_retries("local[4]") == {}, "there its master says it"
+    assert "spark.task.maxFailures" not in slot_settings("local[4]"), "there its master says it"
+
+
+DRIVER, EXECUTORS = "spark.driver.defaultJavaOptions", "spark.executor.defaultJavaOptions"
+
+
+def test_jvms_of_slots_compile_quickly_unless_dataframes_go_through_them() -> None:
+    for master in ("spark://host:7077", "local[3]"):
+        assert slot_settings(master)[DRIVER] == slot_settings(master)[EXECUTORS] == "-XX:TieredStopAtLevel=1"
+        assert not {DRIVER, EXECUTORS} & slot_settings(master, frames=True).keys()
+
+
+def test_an_archive_of_classes_is_for_the_driver_and_on_a_cluster_for_executors() -> None:
+    """In the options that a user's own, also of spark-defaults.conf, follow."""
+    archive = Path("/data/classes.jsa")
+    on_cluster = settings_for("spark://host:7077", slot_settings("spark://host:7077"), 2, archive=archive)
+    for name in (DRIVER, EXECUTORS):
+        assert on_cluster[name].split() == [
+            "-XX:SharedArchiveFile=/data/classes.jsa",
+            "-Xlog:cds=off",
+            "-XX:TieredStopAtLevel=1",
+        ]
+    assert EXECUTORS not in settings_for("local[2]", {}, 2, archive=archive)
+    assert "spark.executor.extraJavaOptions" not in on_cluster, "it would replace the user's"
+
+
+def test_an_archive_whose_path_spark_would_split_is_not_used() -> None:
+    assert DRIVER not in settings_for("local[2]", {}, 2, archive=Path("/my data/classes.jsa"))
