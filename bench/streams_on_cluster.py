@@ -5,7 +5,9 @@ Two workers of two cores, three slots: so one executor has two of them, and the 
 executor with two is killed, then the whole worker that has most; another worker comes, on whose executor a slot starts
 that waited in Spark's queue. Records come as in `streams_in_time`, and a result is of a record that was sent after the
 kill. A driver is counted from the kill, and another one is started at once: its interpreter, its JVM and its executors
-are in it. `python -m bench.streams_on_cluster MASTER BROKERS APPLICATION STATE` is the driver.
+are in it, and so is what a bare application of Spark needs until it has run tasks in Python (`spark_first_task`): that
+is measured before, as the limit. All JVMs have the archive of Spark's classes (`headwater.spark.class_archive`), which
+is made before if there is none. `python -m bench.streams_on_cluster MASTER BROKERS APPLICATION STATE` is the driver.
 """
 
 import contextlib
@@ -24,6 +26,7 @@ from bench.brokers import ROOT, die_with_parent
 from bench.report import LESS, Figure, Kind
 from bench.requests import Broken
 from bench.rows import Bench, Figures, Scenario
+from bench.spark_first_task import first_task_ms
 from bench.streams import PARTITIONS
 from bench.streams_apps import make
 from bench.streams_in_time import COMMIT_MS, Beats, Results, topics_of
@@ -94,6 +97,7 @@ class Measured:
     def __init__(self, cluster: Any, start: Any, results: Results) -> None:
         """`start` starts a driver."""
         self._cluster, self._start, self._results = cluster, start, results
+        self._floor_ms = first_task_ms(cluster.master, cluster.home, WORKERS * CORES)
         self.driver: Driver = start()
         self.driver.wait_ready()
 
@@ -156,7 +160,7 @@ class Measured:
         self.driver.wait_ready()
         former.close()
         also = f"{PARTITIONS} partitions, with its JVM and its executors"
-        return {"streams-lost-driver": Figure((back - killed) * 1e3, None, also)}
+        return {"streams-lost-driver": Figure((back - killed) * 1e3, self._floor_ms, also)}
 
     # How
 
@@ -201,10 +205,19 @@ class Measured:
 def measured(bench: Bench) -> Iterator[Measured]:
     from tests.spark.support.standalone import StandaloneCluster
 
+    from headwater.spark.class_archive import archive_options, find_archive
+    from headwater.spark.make_class_archive import make_archive
+    from headwater.spark.sessions import QUICK_JAVA, data_home
+
+    archive = find_archive(data_home(os.environ)) or make_archive(data_home(os.environ))
+    java = f"{archive_options(archive)} {QUICK_JAVA}"
     bench._used += 1
     name = f"bench-cluster-{bench._used}"
     folder = bench.folder / name
-    with topics_of(bench, name, "in", "out") as brokers, StandaloneCluster(folder, WORKERS, cores=CORES) as cluster:
+    with (
+        topics_of(bench, name, "in", "out") as brokers,
+        StandaloneCluster(folder, WORKERS, java_options=java, cores=CORES) as cluster,
+    ):
         command = [
             sys.executable,
             "-m",
@@ -261,12 +274,16 @@ def on_cluster_scenarios() -> list[Scenario]:
     ]
 
 
-def main(master: str, brokers: str, name: str, state: str) -> None:
+def open_session(master: str) -> Any:
+    """As `headwater stream run` has it, for small executors."""
     import headwater.spark
     from headwater.spark.sessions import slot_settings
 
-    settings = {"spark.executor.memory": "512m", **slot_settings(master)}  # as `headwater stream run` has it
-    spark = headwater.spark.session("bench", master=master, **settings)
+    return headwater.spark.session("bench", master=master, **{"spark.executor.memory": "512m", **slot_settings(master)})
+
+
+def main(master: str, brokers: str, name: str, state: str) -> None:
+    spark = open_session(master)
     while spark.sparkContext.defaultParallelism < WORKERS * CORES:  # executors that start: a run waits for 30 s only
         time.sleep(0.05)
     run = make("count", brokers, name).run(spark, slots=SLOTS, state_dir=state, commit_interval_ms=COMMIT_MS)

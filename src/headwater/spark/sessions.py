@@ -57,7 +57,7 @@ SETTINGS: Final[Mapping[str, str]] = {
 # In front of the `extraJavaOptions` that a user has set, perhaps in spark-defaults.conf: those replace, and are kept.
 _DRIVER_JAVA: Final = "spark.driver.defaultJavaOptions"
 _EXECUTOR_JAVA: Final = "spark.executor.defaultJavaOptions"
-_QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1"
+QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1"
 FIXED: Final[Mapping[str, str]] = {
     "spark.speculation": "false",
     "spark.sql.adaptive.streaming.stateless.enabled": "false",
@@ -199,7 +199,7 @@ def slot_settings(master: str, *, frames: bool = False) -> dict[str, str]:
     """
     settings = {} if is_local(master) else {"spark.task.maxFailures": "20"}
     if not frames:
-        settings |= dict.fromkeys((_DRIVER_JAVA, _EXECUTOR_JAVA), _QUICK_JAVA)
+        settings |= dict.fromkeys((_DRIVER_JAVA, _EXECUTOR_JAVA), QUICK_JAVA)
     return settings
 
 
