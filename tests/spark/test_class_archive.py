@@ -1,4 +1,4 @@
-"""An archive of Spark's classes is made, and the JVM of a session maps it. Only in `make soak`: making it takes minutes."""
+"""An archive of classes is made, and the JVM of a session maps it. Only in `make soak`: making it takes minutes."""
 
 import os
 import subprocess

@@ -58,6 +58,7 @@ SETTINGS: Final[Mapping[str, str]] = {
 _DRIVER_JAVA: Final = "spark.driver.defaultJavaOptions"
 _EXECUTOR_JAVA: Final = "spark.executor.defaultJavaOptions"
 QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1"
+_INTERPRETED: Final = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 FIXED: Final[Mapping[str, str]] = {
     "spark.speculation": "false",
     "spark.sql.adaptive.streaming.stateless.enabled": "false",
@@ -194,12 +195,12 @@ def slot_settings(master: str, *, frames: bool = False) -> dict[str, str]:
     """For a session whose tasks are slots. On a cluster each loss of an executor counts as a failure of the tasks it
     had, and by Spark's default the leases of all slots would be renewed at the second of one slot.
 
-    No record goes through these JVMs, so nothing in them is worth a compiler that takes half of the processor while
-    they start: the quick one alone is used, unless DataFrames are processed, too (`frames`).
+    No record goes through these JVMs, so nothing in them is worth compilers that take half of the processor while they
+    start: Java's quick one alone is used, and plans are interpreted, unless DataFrames are processed, too (`frames`).
     """
     settings = {} if is_local(master) else {"spark.task.maxFailures": "20"}
     if not frames:
-        settings |= dict.fromkeys((_DRIVER_JAVA, _EXECUTOR_JAVA), QUICK_JAVA)
+        settings |= dict.fromkeys((_DRIVER_JAVA, _EXECUTOR_JAVA), QUICK_JAVA) | _INTERPRETED
     return settings
 
 

@@ -156,10 +156,12 @@ def test_a_cluster_of_slots_survives_more_lost_executors_than_spark_allows_a_tas
 DRIVER, EXECUTORS = "spark.driver.defaultJavaOptions", "spark.executor.defaultJavaOptions"
 
 
-def test_jvms_of_slots_compile_quickly_unless_dataframes_go_through_them() -> None:
+def test_jvms_of_slots_compile_quickly_or_not_at_all_unless_dataframes_go_through_them() -> None:
     for master in ("spark://host:7077", "local[3]"):
-        assert slot_settings(master)[DRIVER] == slot_settings(master)[EXECUTORS] == "-XX:TieredStopAtLevel=1"
-        assert not {DRIVER, EXECUTORS} & slot_settings(master, frames=True).keys()
+        settings, with_frames = slot_settings(master), slot_settings(master, frames=True)
+        assert settings[DRIVER] == settings[EXECUTORS] == "-XX:TieredStopAtLevel=1"
+        assert settings["spark.sql.codegen.wholeStage"] == "false"
+        assert with_frames.keys() <= {"spark.task.maxFailures"}
 
 
 def test_an_archive_of_classes_is_for_the_driver_and_on_a_cluster_for_executors() -> None:

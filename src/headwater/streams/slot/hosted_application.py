@@ -19,7 +19,7 @@ import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.client.admin import Admin
@@ -27,13 +27,14 @@ from headwater.spark.slots.frames import ChannelClosed
 from headwater.streams.protocol import slot_messages as messages
 from headwater.streams.protocol import task_ownership as protocol
 from headwater.streams.protocol.transactional_ids import slot_id
-from headwater.streams.query.server import QueryServer
-from headwater.streams.query.slots import SlotDirectory
 from headwater.streams.slot.open_task import Stopped
 from headwater.streams.slot.program import Program
 from headwater.streams.slot.remote_lead import LeadLost, RemoteLead
 from headwater.streams.slot.slot import Slot, new_slot
 from headwater.streams.slot.standby_tasks import StandbyTasks
+
+if TYPE_CHECKING:
+    from headwater.streams.query.server import QueryServer
 
 _log: Final = logging.getLogger("headwater.streams")
 _TASK: Final = re.compile(r"\d+_\d+")
@@ -251,9 +252,15 @@ class HostedApplication:
         return new_slot(program, lead, run, name, (), self._stopping)
 
     def _serve_queries(self, program: Program) -> None:
-        """Of the tasks that this slot owns. The lead's door asks all slots, so a port of any number will do."""
+        """Of the tasks that this slot owns. The lead's door asks all slots, so a port of any number will do.
+
+        A slot that answers none loads no server: that is a quarter of what it imports before it can begin.
+        """
         if program.settings.queries is None:
             return
+        from headwater.streams.query.server import QueryServer
+        from headwater.streams.query.slots import SlotDirectory
+
         program.settings.refuse_door_of_slots()
         self._queries = QueryServer(
             self.name,

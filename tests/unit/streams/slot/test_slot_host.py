@@ -5,6 +5,8 @@ would be sent, and the lead would take the slot for dead.
 import base64
 import pickle
 import queue
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -166,3 +168,9 @@ def test_a_lease_that_ends_while_an_earlier_run_is_busy_waits_for_both(driven: D
     Fate.let_go.set()
     driven.host.join()
     assert driven.host.done
+
+
+def test_a_slot_loads_no_server_before_it_is_to_answer_queries() -> None:
+    """It would be a quarter of what a process imports before it can take its tasks."""
+    code = "import sys, headwater.streams.slot.host; sys.exit('headwater.streams.query.server' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=120).returncode == 0
