@@ -10,17 +10,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from headwater.sql.expressions.column_scope import Scope
+from headwater.sql.expressions.compiling import Compiler
 from headwater.sql.expressions.literals import literal_type
 from headwater.sql.functions.collections import hashable
 from headwater.sql.language import tree, types
 from headwater.sql.language.types import Base
 from headwater.sql.plan.catalog import SourceInfo
+from headwater.sql.plan.rewriting import parts
 from headwater.sql.server.key_index import Range
+from headwater.sql.values import EvaluationError
 
 Key = tuple[Any, ...]
 WINDOW_START: Final = "WINDOWSTART"
 _ORDERED: Final = (Base.INTEGER, Base.BIGINT, Base.STRING, Base.DECIMAL)
 _WHOLE: Final = (types.INTEGER, types.BIGINT)
+_RECKONING: Final = ("+", "-", "*", "/", "%")
 _MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 
 
@@ -121,7 +126,11 @@ def _equal_to(condition: tree.Expression) -> tuple[tree.Column | None, Sequence[
 
 
 def constant(item: tree.Expression, wanted: types.Type) -> Any:
-    """The value of a literal, where it is one of this very type; None otherwise: then all rows are looked at."""
+    """The value of a literal, or of numbers that are reckoned together, where it is one of this very type; None
+    otherwise: then all rows are looked at.
+    """
+    if isinstance(item, tree.Binary):
+        return _reckoned(item, wanted)
     if isinstance(item, tree.Unary) and item.operator == "-":
         value = constant(item.operand, wanted)
         return None if value is None or isinstance(value, str | bool) else -value
@@ -132,3 +141,20 @@ def constant(item: tree.Expression, wanted: types.Type) -> Any:
         return item.value
     is_decimal = given is not None and given.base is Base.DECIMAL and wanted.base is Base.DECIMAL
     return item.value if is_decimal else None
+
+
+def _reckoned(item: tree.Binary, wanted: types.Type) -> Any:
+    """`10 + 1`, as the condition itself reckons it. Calls may give another value for each row."""
+    if any(
+        not isinstance(each, tree.Literal | tree.Unary)
+        and not (isinstance(each, tree.Binary) and each.operator in _RECKONING)
+        for each in parts(item)
+    ):
+        return None
+    compiled = Compiler(Scope({}, frozenset(), 0)).compile(item)
+    if compiled.type != wanted and not (compiled.type in _WHOLE and wanted in _WHOLE):
+        return None
+    try:
+        return compiled.evaluate([])
+    except EvaluationError:
+        return None

@@ -45,6 +45,12 @@ def _lookup(table: str, where: str) -> Lookup:
     ("table", "where", "found"),
     [
         ("t", "k = 3", Lookup(keys=(key_of([3]),))),
+        ("t", "k = 10 + 1", Lookup(keys=(key_of([11]),))),
+        ("t", "k IN (2 * -3, 9 % 5)", Lookup(keys=(key_of([-6]), key_of([4])))),
+        ("t", "k = 1 + v", Lookup()),
+        ("t", "k = 1 + LEN('ab')", Lookup()),
+        ("t", "k = 1 / 0", Lookup()),
+        ("t", "k = 1 + 1.5", Lookup()),
         ("t", "k > 3", Lookup(key_range=Range(3, False))),
         ("t", "3 >= k AND v = 1", Lookup(key_range=Range(high=3))),
         ("t", "k >= -2 AND k < 7", Lookup(key_range=Range(-2, True, 7, False))),
@@ -62,6 +68,7 @@ def _lookup(table: str, where: str) -> Lookup:
         ("f", "k < 1.5e0", Lookup()),  # NaN has no place in an order
         ("two", "k > 1", Lookup()),
         ("w", "WINDOWSTART >= 10 AND WINDOWSTART < 20", Lookup(starts=Range(10, True, 20, False))),
+        ("w", "k = 'a' AND WINDOWSTART > 12500 + 10", Lookup(keys=(key_of(["a"]),), starts=Range(12510, False))),
         ("w", "k = 'a' AND WINDOWSTART > 10", Lookup(keys=(key_of(["a"]),), starts=Range(10, False))),
         ("w", "k > 'a' AND WINDOWSTART = 10", Lookup(key_range=Range("a", False), starts=Range(10, True, 10, True))),
         ("w", "WINDOWSTART > '2020-01-01'", Lookup()),
