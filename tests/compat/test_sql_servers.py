@@ -11,9 +11,10 @@ from compat.support.broker import BrokerProcess
 from compat.support.members import until
 from compat.support.quick import quick
 from compat.support.sql_server import SqlServer
-from headwater.client import Admin, Consumer, TopicPartition
+from headwater.client import Admin, Consumer, Producer, TopicPartition
 from headwater.client.types import ConfigResource, ResourceType
 from headwater.sql.server.closing import LAST_WORDS_S
+from headwater.sql.server.command_log import Command
 
 _SOURCE = "CREATE STREAM s (id INT KEY, n STRING, v INT) WITH (kafka_topic='{}', value_format='JSON', partitions=2);"
 _TOTALS = "CREATE TABLE totals WITH (kafka_topic='{}-totals') AS SELECT n, COUNT(*) AS c FROM s GROUP BY n;"
@@ -160,6 +161,40 @@ def test_a_server_whose_brokers_are_dead_ends_within_seconds(
         began = time.monotonic()
         assert server.stop() == 0
         assert time.monotonic() - began < 10 * LAST_WORDS_S
+
+
+def test_a_query_id_that_is_used_again_begins_anew_though_nobody_cleaned_up(
+    broker_address: str, topic: str, tmp_path: Path
+) -> None:
+    """The leader died between the statement that ended the query and the deletion of its group: the next query of the
+    same id went on at the old offsets, and nobody deleted what was left.
+    """
+    log, client = f"_confluent-ksql-{topic}_command_topic", {"bootstrap.servers": broker_address}
+    group = f"_confluent-ksql-{topic}query_MINE"
+    copied = "INSERT INTO t WITH (QUERY_ID='mine') SELECT id, v FROM s;"
+    with SqlServer(broker_address, tmp_path / "one", topic) as one:
+        one.run(_SOURCE.format(topic))
+        one.run(
+            f"CREATE STREAM t (id INT KEY, v INT) WITH (kafka_topic='{topic}-t', value_format='JSON', partitions=1);"
+        )
+        one.run(copied)
+        _insert(one, 0, 3)
+        until(lambda: len(one.ask("SELECT id FROM t;")) == 3, "the rows do not come", _PATIENCE_S)
+        until(lambda: group in _groups(broker_address), "it has no group", _PATIENCE_S)
+        assert one.stop() == 0  # the next one leads at once; a clean end deletes nothing either
+    with Producer(client) as producer:  # what a server has written that died before it carried it out
+        for statement in ("TERMINATE MINE;", copied):
+            producer.send(log, Command(statement).encode(), partition=0).result()
+    with SqlServer(broker_address, tmp_path / "one", topic) as two:
+        until(lambda: len(two.ask("SELECT id FROM t;")) == 6, "it does not begin anew", _PATIENCE_S)
+        until(lambda: group not in _groups(broker_address), "what was left is still there", _PATIENCE_S)
+        assert f"{group}_r4" in _groups(broker_address)
+        assert not (tmp_path / "one" / group).exists()
+
+
+def _groups(broker_address: str) -> list[str]:
+    with Admin({"bootstrap.servers": broker_address}) as admin:
+        return [each.group_id for each in admin.list_groups()]
 
 
 def _reporting(broker_address: str, service: str) -> set[str]:
