@@ -25,6 +25,7 @@ def test_the_jvm_of_a_session_maps_the_archive(tmp_path: Path) -> None:
     make_archive(tmp_path / "data", environment)
     log, settings = tmp_path / "classes.log", {"HEADWATER_DATA_DIR": str(tmp_path / "data")}
     subprocess.run([sys.executable, "-c", SESSION, str(log)], env={**environment, **settings}, check=True, timeout=600)
-    ours = [line for line in log.read_text().splitlines() if " org.apache.spark." in line]
-    assert any(" org.apache.spark.SparkContext " in line for line in ours)
-    assert sum(MAPPED in line for line in ours) > 0.9 * len(ours)
+    loaded = [line for line in log.read_text().splitlines() if " org.apache.spark." in line]
+    classes = [line for line in loaded if "$$Lambda" not in line]  # Scala's lambdas are made anew in each JVM
+    assert any(" org.apache.spark.SparkContext " in line for line in classes)
+    assert sum(MAPPED in line for line in classes) > 0.9 * len(classes)
