@@ -8,11 +8,12 @@ from typing import Any
 import psycopg
 import pytest
 
+from headwater.base.ids import TopicPartition
 from headwater.connect.connectors.jdbc_sink import JdbcSinkConnector
 from headwater.connect.connectors.jdbc_source import JdbcSourceConnector
 from headwater.connect.data import schema as s
 from headwater.connect.data.struct import Struct
-from headwater.connect.errors import RetriableError
+from headwater.connect.errors import ConnectError, RetriableError
 from headwater.testing.connect import ConnectWorker, SinkKit, SourceKit
 from spark.support.postgres import Postgres, running_postgres
 
@@ -159,3 +160,24 @@ def test_a_database_that_is_full_restarted_or_slow_has_each_row_once(database: P
     sink.close()
     assert rows(database, "SELECT id FROM t ORDER BY id") == [(n,) for n in range(30)]
     assert sink.reported == []
+
+
+def test_a_task_asleep_in_its_first_batch_does_not_write_over_an_offset_that_was_set(database: Postgres) -> None:
+    """Over a table of progress that an earlier version has made."""
+    rows(database, "CREATE TABLE t (id BIGINT)")
+    rows(database, "CREATE TABLE p (connector VARCHAR(249), topic VARCHAR(249), part INTEGER, next_offset BIGINT NOT NULL, PRIMARY KEY (connector, topic, part))")  # fmt: skip
+    rows(database, "INSERT INTO p VALUES ('other', 't', 0, 4)")
+    config = {"connection.url": f"jdbc:{database.url}", "progress.table": "p", "table.name.format": "t"}
+    asleep = SinkKit(JdbcSinkConnector, config)
+    schema = s.struct([("id", s.INT64)])
+    asleep.next_offset = 5
+    asleep.connector.alter_offsets({"name": "kit", **config}, {TopicPartition("t", 0): 3})
+    with pytest.raises(ConnectError, match="was set while this task had it"):
+        asleep.put(asleep.record(Struct(schema, {"id": 5}), schema=schema))
+    asleep.close()
+    again = SinkKit(JdbcSinkConnector, config)
+    assert again.next_offset == 3
+    again.put(again.record(Struct(schema, {"id": 3}), schema=schema))
+    again.close()
+    assert rows(database, "SELECT id FROM t") == [(3,)]
+    assert rows(database, "SELECT connector, next_offset, generation FROM p ORDER BY 1") == [("kit", 4, 1), ("other", 4, 0)]  # fmt: skip

@@ -249,12 +249,12 @@ def test_a_task_that_has_lost_its_partition_sees_what_the_other_has_committed(da
     old, new = dialect.connect(), dialect.connect()
     progress.prepare(old, [first, second])
     with old.cursor() as mine, new.cursor() as theirs:
-        assert progress.lock(mine, first) == -1
+        assert progress.lock(mine, first) == (-1, 0)
         mine.execute("SELECT COUNT(*) FROM progress")  # from now on it sees this moment
         progress.lock(theirs, second)
         progress.write(theirs, {second: 5})
         new.commit()
-        assert progress.lock(mine, second) == 5
+        assert progress.lock(mine, second) == (5, 0)
     old.close()
     new.close()
 

@@ -1,5 +1,6 @@
 """JdbcSink with a table of progress, on SQLite: each record once, whatever comes again and whoever else writes."""
 
+import contextlib
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 
 from headwater.base.ids import TopicPartition
+from headwater.connect.connectors.jdbc_progress import Progress
 from headwater.connect.connectors.jdbc_sink import JdbcSinkConnector
 from headwater.connect.data import schema as s
 from headwater.connect.data.struct import Struct
@@ -30,6 +32,10 @@ class Database:
             return connection.execute(sql).fetchall()
         finally:
             connection.close()
+
+    def change(self, sql: str) -> None:
+        with contextlib.closing(sqlite3.connect(self._path)) as connection, connection:
+            connection.execute(sql)
 
     @property
     def rows(self) -> list[int]:
@@ -180,3 +186,84 @@ def test_a_task_goes_on_behind_what_another_one_has_written(database: Database) 
     assert database.rows == [0, 1, 2, 3, 4]
     for each in (first, second):
         each.close()
+
+
+@pytest.mark.parametrize("moved_to", [3, 9, None])
+def test_a_task_that_was_asleep_in_its_first_batch_while_its_offsets_were_set_writes_nothing(
+    database: Database, moved_to: int | None
+) -> None:
+    """The table had no offset that it could have gone back from: the task took what was set for a beginning."""
+    props = {"name": "kit", **database.config}
+    asleep = database.sink()
+    asleep.next_offset = 5  # where the group begins
+    asleep.connector.alter_offsets(props, {TopicPartition("t", 0): moved_to})
+    with pytest.raises(ConnectError, match="was set while this task had it"):
+        put(asleep, *range(5, 12))
+    asleep.close()
+    assert database.ask("SELECT next_offset FROM progress") == [(-1 if moved_to is None else moved_to,)]
+    again = database.sink()
+    assert again.next_offset == (moved_to or 0)
+    put(again, 7)
+    again.close()
+    assert database.rows == [7]
+
+
+def test_a_task_that_was_asleep_in_its_first_batch_while_all_offsets_were_reset_writes_nothing(
+    database: Database,
+) -> None:
+    asleep = database.sink()
+    asleep.next_offset = 5
+    other = {**database.config, "name": "other"}
+    JdbcSinkConnector().alter_offsets(other, {TopicPartition("t", 0): 5})
+    asleep.connector.reset_offsets({"name": "kit", **database.config}, [])
+    with pytest.raises(ConnectError, match="was set while this task had it"):
+        put(asleep, 5, 6)
+    asleep.close()
+    assert database.ask("SELECT connector, next_offset, generation FROM progress ORDER BY connector") == [
+        ("kit", -1, 1),
+        ("other", 5, 1),
+    ]
+
+
+OLD_TABLE = "CREATE TABLE progress (connector VARCHAR(249), topic VARCHAR(249), part INTEGER, next_offset BIGINT NOT NULL, PRIMARY KEY (connector, topic, part))"
+
+
+def test_a_table_of_an_earlier_version_keeps_its_offsets_and_gets_the_column(database: Database) -> None:
+    database.ask(OLD_TABLE)
+    database.change("INSERT INTO progress VALUES ('kit', 't', 0, 4)")
+    sink = database.sink()
+    assert sink.next_offset == 4
+    put(sink, 4)
+    # a task of that version, on another worker, knows nothing of the column
+    database.change("INSERT INTO progress (connector, topic, part, next_offset) VALUES ('kit', 't', 1, 8)")
+    database.change("UPDATE progress SET next_offset = 6 WHERE part = 0")
+    sink.next_offset = 5
+    put(sink, 5, 6)
+    sink.close()
+    assert database.rows == [4, 6]
+    assert database.ask("SELECT part, next_offset, generation FROM progress ORDER BY part") == [(0, 7, 0), (1, 8, 0)]
+
+
+def test_two_tasks_may_add_the_column_at_once(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    database.ask(OLD_TABLE)
+    look = Progress._has_generation
+    looks: list[bool] = []
+
+    def looked(progress: Progress, connection: Any) -> bool:
+        looks.append(look(progress, connection))
+        if len(looks) == 1:  # and right behind the look, another one adds it
+            database.ask("ALTER TABLE progress ADD COLUMN generation BIGINT DEFAULT 0 NOT NULL")
+        return looks[-1]
+
+    monkeypatch.setattr(Progress, "_has_generation", looked)
+    sink = database.sink()
+    put(sink, 0)
+    sink.close()
+    assert (looks, database.rows) == ([False, True], [0])
+
+
+def test_a_column_that_cannot_be_added_is_told_with_what_to_do(database: Database) -> None:
+    database.ask("CREATE TABLE whole (connector, topic, part, next_offset)")
+    database.ask("CREATE VIEW progress AS SELECT * FROM whole")
+    with pytest.raises(ConnectError, match=r"'progress' has no column generation, and .*ALTER TABLE progress ADD COLUMN"):  # fmt: skip
+        database.sink()

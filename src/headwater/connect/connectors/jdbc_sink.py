@@ -37,6 +37,7 @@ class JdbcSinkTask(SinkTask):
         table = config["progress.table"]
         self._progress = Progress(self._dialect, table, props["name"]) if table else None
         self._reached: dict[TopicPartition, int] = {}  # what the table of progress has said, or was told
+        self._generations: dict[TopicPartition, int] = {}  # what it said of each when this task got the partition
         self._reaching: dict[TopicPartition, int] = {}  # what the open transaction tells it
 
     def open(self, partitions: Sequence[TopicPartition]) -> None:
@@ -51,9 +52,11 @@ class JdbcSinkTask(SinkTask):
                 connection.close()
         except self._dialect.errors as error:
             raise RetriableError(f"The database said: {self._dialect.message(error)}") from None
-        self._reached |= {each: found.get(each, 0) for each in partitions}
-        if found:
-            self.context.offset(found)
+        self._reached |= {each: max(mark.next_offset, 0) for each, mark in found.items()}
+        self._generations |= {each: mark.generation for each, mark in found.items()}
+        ends = {each: mark.next_offset for each, mark in found.items() if mark.is_set}
+        if ends:
+            self.context.offset(ends)
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         if not records:
@@ -129,7 +132,8 @@ class JdbcSinkTask(SinkTask):
 
     def _begin(self, cursor: Any, records: Sequence[SinkRecord]) -> dict[TopicPartition, int]:
         """Where what no transaction has written yet begins, in each partition; says in this one how far it goes.
-        Raises ConnectError if the table says less than it did: this task was over when somebody set the offsets.
+        Raises ConnectError if the table has another generation, or says less than it did: this task was over when
+        somebody set the offsets.
         """
         if self._progress is None:
             return {}
@@ -137,9 +141,10 @@ class JdbcSinkTask(SinkTask):
         for record in records:
             place = _place(record)
             ends[place] = max(ends.get(place, 0), record.offset + 1)
-        done = {place: self._progress.lock(cursor, place) for place in sorted(ends)}
-        for place, at in done.items():
-            if max(at, 0) < self._reached.get(place, 0):
+        done: dict[TopicPartition, int] = {}
+        for place in sorted(ends):
+            done[place], generation = self._progress.lock(cursor, place)
+            if generation != self._generations[place] or max(done[place], 0) < self._reached[place]:
                 raise ConnectError(
                     f"The offset of {place.topic}-{place.partition} was set while this task had it: it writes nothing"
                 )
