@@ -272,6 +272,21 @@ def test_an_engine_without_transactions_is_refused_where_each_record_counts_once
         sink(database, progress_table="progress")
 
 
+def test_a_table_of_an_earlier_version_gets_a_generation_and_fences_a_task_that_slept(database: MariaDb) -> None:
+    database("CREATE TABLE progress (connector VARCHAR(99), topic VARCHAR(99), part INT, next_offset BIGINT NOT NULL, PRIMARY KEY (connector, topic, part)) ENGINE=InnoDB")  # fmt: skip
+    asleep = sink(database, progress_table="progress")
+    asleep.next_offset = 5
+    progress, connection = Progress(dialect_of(database.login), "progress", "kit"), dialect_of(database.login).connect()
+    progress.alter(connection, {TopicPartition("t", 0): 3})
+    with pytest.raises(ConnectError, match="was set while this task had it"):
+        put(asleep, (1, "a"))
+    asleep.close()
+    assert database("SELECT next_offset, generation FROM progress") == [(3, 1)]
+    progress.reset(connection)
+    connection.close()
+    assert database("SELECT next_offset, generation FROM progress") == [(-1, 2)]
+
+
 def test_a_wrong_password_is_told_without_it(database: MariaDb) -> None:
     config: dict[str, Any] = {**database.login, "connection.password": "wrong-one"}
     with pytest.raises(RetriableError, match="Access denied for user 'headwater'") as caught:
