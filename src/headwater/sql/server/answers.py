@@ -31,8 +31,17 @@ def entity(kind: str, text: str, **fields: Any) -> Entity:
     return {"@type": kind, "statementText": text, **fields, "warnings": []}
 
 
-def current_status(text: str, outcome: Outcome, number: int) -> Entity:
-    status = {"status": "SUCCESS", "message": outcome.message, "queryId": outcome.query_id}
+def command_status(outcome: Outcome, is_executed: bool) -> dict[str, str | None]:
+    """`is_executed`: the queries that it ends have ended."""
+    if outcome.error is not None:
+        return {"status": "ERROR", "message": str(outcome.error), "queryId": outcome.query_id}
+    if not is_executed:
+        return {"status": "EXECUTING", "message": "Executing statement", "queryId": outcome.query_id}
+    return {"status": "SUCCESS", "message": outcome.message, "queryId": outcome.query_id}
+
+
+def current_status(text: str, outcome: Outcome, number: int, is_executed: bool) -> Entity:
+    status = command_status(outcome, is_executed)
     return entity(
         "currentStatus", text, commandId=outcome.command_id, commandStatus=status, commandSequenceNumber=number
     )

@@ -303,17 +303,17 @@ class Api:
 
     async def statuses(self, request: Request) -> Response:
         await require(request.caller, cluster(Operation.DESCRIBE))
-        known = {each.command_id: _word(each) for each in self._node.engine.outcomes.values()}
+        known = {
+            each.command_id: answers.command_status(each, number < self._node.executed)["status"]
+            for number, each in self._node.engine.outcomes.items()
+        }
         return json_response({"commandStatuses": known}, 200, KSQL_JSON)
 
     async def status(self, request: Request) -> Response:
         wanted = "/".join(request.parameters[each] for each in ("type", "entity", "action"))
-        for each in reversed(self._node.engine.outcomes.values()):
+        for number, each in reversed(self._node.engine.outcomes.items()):
             if each.command_id.replace("`", "") == wanted.replace("`", ""):
-                message = str(each.error) if each.error else each.message
-                return json_response(
-                    {"status": _word(each), "message": message, "queryId": each.query_id}, 200, KSQL_JSON
-                )
+                return json_response(answers.command_status(each, number < self._node.executed), 200, KSQL_JSON)
         raise HttpError(404, "Command not found", NOT_FOUND)
 
     async def is_valid_property(self, request: Request) -> Response:
@@ -352,10 +352,6 @@ def _matching(given: Any) -> Callable[[str], bool]:
         except EvaluationError as error:
             raise HttpError(400, str(error), BAD_REQUEST) from None
     return lambda name: name in (given or ()) or any(each.fullmatch(name) for each in patterns)
-
-
-def _word(outcome: Any) -> str:
-    return "ERROR" if outcome.error is not None else "SUCCESS"
 
 
 async def _guarded(lines: AsyncIterator[bytes], as_array: bool) -> AsyncIterator[bytes]:

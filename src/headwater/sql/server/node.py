@@ -9,7 +9,7 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from headwater.base.errors import UserError
 from headwater.client import AsyncAdmin, AsyncProducer
@@ -43,6 +43,7 @@ from headwater.streams.engine.failures import ClusterFailure
 
 logger = logging.getLogger("headwater.sql")
 T = TypeVar("T")
+_ANSWER_WITHIN: Final = "ksql.server.command.response.timeout.ms"
 
 
 class SqlNode:
@@ -73,6 +74,7 @@ class SqlNode:
         self._producer: AsyncProducer | None = None
         self._following: asyncio.Task[None] | None = None
         self._moved = asyncio.Condition()
+        self._executed = 0  # how far in the log all queries have ended that statements have ended
         self._withheld: frozenset[str] = frozenset()  # functions that the log of this process has told of
         self.cluster_id = ""
         self.takes_statements = not config.text("ksql.queries.file")
@@ -153,11 +155,11 @@ class SqlNode:
                 self.engine.pass_over(offset)
             elif (outcome := self.engine.apply(offset, data)).error is not None:
                 logger.warning("event=statement_refused offset=%d error=%r", offset, str(outcome.error))
+            async with self._moved:
+                self._moved.notify_all()
             self._tell_withheld()
             await self._run_what_is_wanted()
             await self.row_queries.keep(self.engine.session.catalog.sources)
-            async with self._moved:
-                self._moved.notify_all()
 
     def _tell_withheld(self) -> None:
         for name, error in self.engine.withheld.items():
@@ -174,8 +176,14 @@ class SqlNode:
         await self._run_what_is_wanted()
 
     async def _run_what_is_wanted(self) -> None:
-        session = self.engine.session
-        await self.runner.follow(dict(session.queries), set(session.paused), session.ended)
+        session, applied = self.engine.session, self.engine.applied
+
+        async def stopped() -> None:
+            async with self._moved:
+                self._executed = applied
+                self._moved.notify_all()
+
+        await self.runner.follow(dict(session.queries), set(session.paused), session.ended, stopped)
 
     async def applied(self, end: int) -> None:
         async with self._moved:
@@ -188,9 +196,23 @@ class SqlNode:
     async def has_applied(self, number: int) -> bool:
         """Whether a statement of the log, and all before it, are carried out here within a while."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self.config.number("ksql.server.command.response.timeout.ms") / 1000):
+            async with asyncio.timeout(self.config.number(_ANSWER_WITHIN) / 1000):
                 await self.applied(number + 1)
         return self.engine.applied > number
+
+    @property
+    def executed(self) -> int:
+        """How far in the log statements are not only known here: what they have ended runs no more on this server."""
+        return self.engine.applied if self._following is None else self._executed
+
+    async def has_executed(self, number: int) -> bool:
+        """Whether the queries that a statement of the log ends or replaces have ended here, within a while: where a
+        query is still being started, on Spark perhaps, that takes longer.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.config.number(_ANSWER_WITHIN) / 1000), self._moved:
+                await self._moved.wait_for(lambda: self.executed > number or not self.follows)
+        return self.executed > number
 
     # -- statements ----------------------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ import contextlib
 import logging
 import shutil
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -84,15 +84,22 @@ class QueryRunner:
         return self._host.restoring(running.query) if running is not None and running.state == "STARTING" else []
 
     async def follow(
-        self, wanted: Mapping[str, PersistentQuery], paused: set[str], ended: Collection[str] = ()
+        self,
+        wanted: Mapping[str, PersistentQuery],
+        paused: set[str],
+        ended: Collection[str] = (),
+        on_stopped: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         """Starts what is wanted and does not run, and stops what runs and is not wanted; for a server that does not
-        lead: everything. `ended`: applications of queries that are no more.
+        lead: everything. `ended`: applications of queries that are no more. `on_stopped` is called when nothing runs
+        any more that is not wanted, before anything is cleaned up or started.
         """
         async with self._lock:
             keep = {name: each for name, each in wanted.items() if name not in paused} if self.leads else {}
             gone = [name for name, each in self._running.items() if keep.get(name) is not each.query]
             await asyncio.gather(*(_end(self._running.pop(name)) for name in gone))
+            if on_stopped is not None:
+                await on_stopped()
             if self.leads:
                 for query in [each for name, each in self._known.items() if name not in wanted]:
                     await self._forget(query)

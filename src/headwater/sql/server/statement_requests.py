@@ -46,6 +46,8 @@ class Server(read_only_statements.Server, Protocol):
 
     async def applied(self, end: int) -> None: ...
 
+    async def has_executed(self, number: int) -> bool: ...
+
     async def send(
         self, target: SourceInfo, key: list[Any] | None, value: list[Any] | None, timestamp: int | None
     ) -> None: ...
@@ -148,7 +150,9 @@ class StatementRequests:
     async def _change(
         self, statement: tree.Statement, text: str, settings: Mapping[str, str], caller: Caller
     ) -> answers.Entity:
-        """A statement for the log: tried here, its topics made, written, and answered when it has been applied."""
+        """A statement for the log: tried here, its topics made, written, and answered when it has been applied and what
+        it ends runs no more; if that takes long, the answer says that it is being executed.
+        """
         async with self._turn():
             return await self._change_now(statement, text, settings, caller)
 
@@ -197,11 +201,12 @@ class StatementRequests:
         outcome = self._node.engine.outcomes[offset]
         if outcome.error is not None:
             raise outcome.error
+        is_executed = await self._node.has_executed(offset)
         warnings: list[dict[str, str]] = []
         if isinstance(statement, tree.Drop) and statement.delete_topic and dropped is not None:
             await self._node.admin.delete_topics([dropped.topic])
             warnings = await self._delete_schemas(dropped)
-        return {**answers.current_status(text, outcome, offset), "warnings": warnings}
+        return {**answers.current_status(text, outcome, offset, is_executed), "warnings": warnings}
 
     async def _delete_schemas(self, dropped: SourceInfo) -> list[dict[str, str]]:
         """What goes with its topic. The source is gone already: what the registry does not do is told as warnings."""
