@@ -8,7 +8,7 @@ from headwater.base.errors import UserError
 from headwater.connect.config.providers import Providers
 from headwater.connect.config.secrets import kept, redacted, secrets_in, shown
 from headwater.connect.config.worker import WorkerConfig, refused_overrides
-from headwater.connect.connector_config.client_overrides import checked_overrides
+from headwater.connect.connector_config.client_overrides import check_logins, checked_overrides
 from headwater.connect.connector_config.validation import validate
 from headwater.connect.errors import ConfigError, ConnectError
 from headwater.connect.plugins import Catalog, Kind
@@ -203,6 +203,58 @@ def test_an_override_that_is_wrong_is_told_at_its_name(policy: str, name: str, v
     assert found.key.name == name
     assert [told in each for each in found.errors if told is not None] == ([] if told is None else [True])
     assert bool(found.errors) == (told is not None)
+
+
+_PLAIN_JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p";'
+_WORKER_LOGIN = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.jaas.config": _PLAIN_JAAS}
+
+
+@pytest.mark.parametrize(
+    ("worker", "override", "told"),
+    [
+        ({}, {"sasl.jaas.config": _PLAIN_JAAS}, {"sasl.jaas.config": "no login where security.protocol is PLAINTEXT"}),
+        (
+            {},
+            {"security.protocol": "SSL", "sasl.username": "u", "sasl.mechanisms": "PLAIN"},
+            dict.fromkeys(("sasl.username", "sasl.mechanisms"), "no login where security.protocol is SSL"),
+        ),
+        ({}, {"security.protocol": "SASL_SSL"}, {"security.protocol": "sasl.mechanism: GSSAPI"}),
+        (
+            {},
+            {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"},
+            {"sasl.mechanism": "A login by PLAIN needs a user and a password"},
+        ),
+        (
+            _WORKER_LOGIN,
+            {"sasl.mechanism": "SCRAM-SHA-256"},
+            {"sasl.mechanism": "sasl.jaas.config does not fit the mechanism SCRAM-SHA-256"},
+        ),
+        (
+            _WORKER_LOGIN,
+            {"security.protocol": "PLAINTEXT"},
+            {"security.protocol": "and the worker has sasl.jaas.config"},
+        ),
+        (_WORKER_LOGIN, {"sasl.jaas.config": _PLAIN_JAAS.replace("u", "v")}, {"sasl.jaas.config": "login module"}),
+        (_WORKER_LOGIN, {"sasl.jaas.config": _PLAIN_JAAS}, {}),
+        ({}, {**_WORKER_LOGIN}, {}),
+        ({}, {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}, {}),
+        ({"security.protocol": "SASL_SSL"}, {"max.poll.records": "5"}, {}),  # what is wrong is the worker's
+        ({"nonsense": "1"}, {"sasl.jaas.config": _PLAIN_JAAS}, {}),
+        ({}, {"sasl.jaas.config": _PLAIN_JAAS, "max.poll.records": "five"}, {"max.poll.records": "cannot be 'five'"}),
+    ],
+)
+def test_overrides_of_which_no_login_can_come_are_told_at_their_names(
+    worker: dict[str, str], override: dict[str, str], told: dict[str, str]
+) -> None:
+    """Only the status of the task told it."""
+    prefix = "consumer.override."
+    found = checked_overrides("All", (), {prefix + name: value for name, value in override.items()})
+    check_logins(found, lambda client: {"bootstrap.servers": "x:1", **worker, **(override if client == "consumer" else {})})  # fmt: skip
+    wrong = {name.removeprefix(prefix): each.errors for name, each in found.items() if each.errors}
+    assert wrong.keys() == told.keys()
+    for name, (sentence,) in wrong.items():
+        assert told[name] in sentence
+        assert sentence.startswith(f"{prefix}{name}: ")
 
 
 def test_a_worker_without_converters_is_told() -> None:

@@ -118,6 +118,7 @@ def test_the_topics_of_a_connector_outlive_its_config(ask: Asked) -> None:
         ("topic.creation.g.partitions", "many"),
         ("topic.creation.g.include", "a, ("),
         ("producer.override.linger.ms", "five"),
+        ("producer.override.sasl.username", "somebody"),
     ],
 )
 def test_settings_of_topics_and_clients_are_checked_before_a_connector_is_made(

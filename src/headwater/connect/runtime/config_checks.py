@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from headwater.connect.config.secrets import forms_of, redacted
-from headwater.connect.connector_config.client_overrides import checked_overrides
+from headwater.connect.connector_config.client_overrides import check_logins, checked_overrides
 from headwater.connect.connector_config.validation import Delivery, Validation, names_plugins, validate
 from headwater.connect.errors import ConfigError, ConnectError
 from headwater.connect.runtime.refusals import BadRequest
@@ -71,13 +71,13 @@ class ConfigChecks:
         if topic is not None and topic.value:
             topic.errors.extend(wrong_offsets_topic(resolved, self.worker.config.props))
         worker = self.worker.config
-        checked.values.update(
-            checked_overrides(
-                worker["connector.client.config.override.policy"],
-                worker["connector.client.config.override.allowlist"],
-                resolved,
-            )
+        overrides = checked_overrides(
+            worker["connector.client.config.override.policy"],
+            worker["connector.client.config.override.allowlist"],
+            resolved,
         )
+        check_logins(overrides, lambda client: worker.client(client, resolved))
+        checked.values.update(overrides)
         return checked.hiding(secrets, config, resolved)
 
     def check(self, config: Mapping[str, str]) -> None:
