@@ -86,6 +86,9 @@ def decimal_remainder(left: Decimal, right: Decimal) -> Decimal:
     return EXACT.remainder(left, right)
 
 
+_LEAST_DOUBLE: Final = 5e-324
+
+
 def java_double(value: float) -> str:
     """As `Double.toString` writes it."""
     if math.isnan(value):
@@ -98,6 +101,8 @@ def java_double(value: float) -> str:
     assert isinstance(exponent, int)
     text = "".join(map(str, digits))
     point = len(text) + exponent
+    if abs(value) == _LEAST_DOUBLE:
+        text = "49"  # two digits where one would do
     if 1e-3 <= abs(value) < 1e7:
         if point <= 0:
             body = "0." + "0" * -point + text

@@ -8,12 +8,12 @@ is seen. Parameters of lambdas are columns that are appended to the row while th
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 from headwater.sql import budget
-from headwater.sql.expressions import closures, comparing, constructing, generated, row_functions
+from headwater.sql.expressions import closures, comparing, constructing, generated, list_types, row_functions
 from headwater.sql.expressions.arithmetic import added, arithmetic, joined, negative
 from headwater.sql.expressions.casting import converter
 from headwater.sql.expressions.column_calls import ColumnLambda
@@ -46,6 +46,7 @@ class Compiler:
     def __init__(self, scope: Scope, parameters: Mapping[str, tuple[int, Type | None]] | None = None) -> None:
         self._scope = scope
         self._parameters = dict(parameters or {})
+        self._item_types: dict[int, tuple[tree.Expression, Type | None]] = {}  # by the id of what stands in a list
 
     def compile(self, expression: tree.Expression) -> Compiled:
         compile_node = _NODES.get(type(expression))
@@ -224,7 +225,9 @@ class Compiler:
 
     def _in(self, node: tree.In) -> Compiled:
         operand = self.compile(node.operand)
-        given = [self.compile(item) for item in node.items]
+        given = self._items(node.items)
+        if operand.type is not None and operand.type.base in (Base.ARRAY, Base.MAP, Base.STRUCT):
+            return self._in_composite(node, operand, given)
         items = [beside_operand(each, operand, item) for each, item in zip(given, node.items, strict=True)]
         tests = [
             comparing.compare_value("=", operand, each, item.position)
@@ -246,6 +249,20 @@ class Compiler:
         if as_written and len(plain) == len(items) <= _IN_MAX:
             code = generated.inclusion(operand.written, plain, negated=negated)
         return Compiled(types.BOOLEAN, within, code)
+
+    def _in_composite(self, node: tree.In, operand: Compiled, given: Sequence[Compiled]) -> Compiled:
+        """IN of an array, a map or a struct: all become one type, the operand too."""
+        try:
+            both = list_types.item_type(node.items, self._type_of, operand.type)
+        except SqlError as error:
+            raise SqlError(f"Invalid Predicate: {error.message}", hint=error.hint, position=error.position) from None
+        evaluate, items, negated = converted(operand, both), [converted(each, both) for each in given], node.negated
+
+        def within(row: list[Any]) -> bool:
+            value = evaluate(row)
+            return value is not None and any(value == item(row) for item in items) != negated
+
+        return Compiled(types.BOOLEAN, within)
 
     def _like(self, node: tree.Like) -> Compiled:
         operand, pattern = self.compile(node.operand), self.compile(node.pattern)
@@ -319,14 +336,24 @@ class Compiler:
     # -- things that are put together ----------------------------------------------------------------------------------
 
     def _make_array(self, node: tree.MakeArray) -> Compiled:
-        return constructing.array_of([self.compile(item) for item in node.items], node)
+        return constructing.array_of(self._items(node.items), node, self._type_of)
 
     def _make_map(self, node: tree.MakeMap) -> Compiled:
-        keys = [self.compile(key) for key, _ in node.entries]
-        return constructing.map_of(keys, [self.compile(value) for _, value in node.entries], node)
+        found = self._items([each for entry in node.entries for each in entry])
+        return constructing.map_of(found[::2], found[1::2], node, self._type_of)
 
     def _make_struct(self, node: tree.MakeStruct) -> Compiled:
-        return constructing.struct_of([(name, self.compile(value)) for name, value in node.fields], node)
+        found = self._items([value for _, value in node.fields])
+        return constructing.struct_of([(name, each) for (name, _), each in zip(node.fields, found, strict=True)], node)
+
+    def _items(self, nodes: Sequence[tree.Expression]) -> list[Compiled]:
+        """Compiled, with their types kept for lists around them: what is nested is compiled once."""
+        found = [self.compile(each) for each in nodes]
+        self._item_types |= {id(node): (node, each.type) for node, each in zip(nodes, found, strict=True)}
+        return found
+
+    def _type_of(self, node: tree.Expression) -> Type | None:
+        return self._item_types[id(node)][1]
 
     # -- calls ---------------------------------------------------------------------------------------------------------
 

@@ -6,16 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headwater.sql.expressions import closures, generated
+from headwater.sql.expressions import closures, generated, list_types
 from headwater.sql.expressions.compiled import Compiled, converted, converted_code
-from headwater.sql.functions.signatures import common
+from headwater.sql.expressions.list_types import TypeOf
 from headwater.sql.language import tree, types
 from headwater.sql.language.errors import SqlError
-from headwater.sql.language.types import Type
 
 
-def array_of(items: Sequence[Compiled], node: tree.MakeArray) -> Compiled:
-    item_type = _same_type(items, "Array", node)
+def array_of(items: Sequence[Compiled], node: tree.MakeArray, type_of: TypeOf) -> Compiled:
+    item_type = list_types.item_type(node.items, type_of)
     if item_type is None:
         raise SqlError(
             "Array constructor cannot be empty. Please supply at least one element."
@@ -32,8 +31,9 @@ def array_of(items: Sequence[Compiled], node: tree.MakeArray) -> Compiled:
     return Compiled(types.array(item_type), lambda row: [each(row) for each in evaluates], code)
 
 
-def map_of(keys: Sequence[Compiled], entries: Sequence[Compiled], node: tree.MakeMap) -> Compiled:
-    key_type, value_type = _same_type(keys, "Map key", node), _same_type(entries, "Map value", node)
+def map_of(keys: Sequence[Compiled], entries: Sequence[Compiled], node: tree.MakeMap, type_of: TypeOf) -> Compiled:
+    key_type = list_types.item_type((key for key, _ in node.entries), type_of)
+    value_type = list_types.item_type((value for _, value in node.entries), type_of)
     if key_type is None or value_type is None:
         raise SqlError(
             "Cannot construct a map with all NULL keys or values, or without entries.", position=node.position
@@ -66,13 +66,3 @@ def struct_of(fields: Sequence[tuple[str, Compiled]], node: tree.MakeStruct) -> 
     names = [name for name, _ in fields]
     code = generated.computed(lambda *given: dict(zip(names, given, strict=True)), written)
     return Compiled(known, lambda row: {name: evaluate(row) for name, evaluate in evaluates}, code)
-
-
-def _same_type(items: Sequence[Compiled], what: str, node: tree.Expression) -> Type | None:
-    found: Type | None = None
-    for item in items:
-        both = common(found, item.type)
-        if both is None and not (found is None and item.type is None):
-            raise SqlError(f"{what} elements must be of one type, not {found} and {item.type}.", position=node.position)
-        found = both
-    return found

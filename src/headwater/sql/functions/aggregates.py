@@ -8,6 +8,7 @@ ksqlDB. Arguments that are literals by their nature (how many of TOPK) are `cons
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -18,7 +19,7 @@ from headwater.sql.functions.settings import limit_of
 from headwater.sql.language import types
 from headwater.sql.language.errors import Position, SqlError
 from headwater.sql.language.types import ArrayType, Base, DecimalType, Type
-from headwater.sql.values import fit, int32, int64
+from headwater.sql.values import EXACT, fit, int32, int64
 
 State = Any
 
@@ -115,14 +116,16 @@ def _sum(given: Sequence[Type], _constants: Sequence[Any]) -> Aggregate | None:
     if len(given) != 1 or not given[0].is_number:
         return None
     wrap = _wrap(given[0])
+    exact = given[0].base is Base.DECIMAL  # + and - of Decimal round to 28 digits
+    plus, minus = (EXACT.add, EXACT.subtract) if exact else (operator.add, operator.sub)
     zero = 0.0 if given[0].base is Base.DOUBLE else 0
     return Aggregate(
         given[0],
-        lambda: wrap(zero) if given[0].base is not Base.DECIMAL else _zero(given[0]),
-        lambda state, value: state if value is None else wrap(state + value),
-        lambda state, value: state if value is None else wrap(state - value),
+        lambda: _zero(given[0]) if exact else wrap(zero),
+        lambda state, value: state if value is None else wrap(plus(state, value)),
+        lambda state, value: state if value is None else wrap(minus(state, value)),
         _same,
-        lambda one, other: wrap(one + other),
+        lambda one, other: wrap(plus(one, other)),
     )
 
 

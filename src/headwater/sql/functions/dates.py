@@ -199,7 +199,8 @@ def parse_timestamp_in(text: str, pattern: str, zone_name: str) -> datetime:
     "PARSE_DATE", "(text STRING, format STRING) -> DATE", "Text as a date, by a pattern of Java.", category=_CATEGORY
 )
 def parse_date(text: str, pattern: str) -> date:
-    return parse_moment(pattern, text).date()
+    """Reads what the text begins with, unlike its siblings."""
+    return parse_moment(pattern, text, whole=False).date()
 
 
 @scalar(

@@ -20,6 +20,25 @@ from headwater.sql.values import EvaluationError
 _SUPPORTED: Final = frozenset("yuMLdDHhkKmsSnAaEezZXxVQqwG")
 _MONTHS: Final = [calendar.month_name[each] for each in range(1, 13)]
 _DAYS: Final = [calendar.day_name[each] for each in range(7)]
+# `z` reads the short name of a region, whose clock says whether it is summer: PST in May is PDT.
+_SHORT_ZONES: Final = {
+    short: region
+    for shorts, region in {
+        "PST PDT PT": "America/Los_Angeles",
+        "MST MDT MT": "America/Denver",
+        "CST CDT CT": "America/Chicago",
+        "EST EDT ET": "America/New_York",
+        "AKST AKDT": "America/Anchorage",
+        "HST": "Pacific/Honolulu",
+        "BST": "Europe/London",
+        "CET CEST": "Europe/Paris",
+        "EET EEST": "Europe/Bucharest",
+        "WET WEST": "Europe/Lisbon",
+        "MSK": "Europe/Moscow",
+        "JST": "Asia/Tokyo",
+    }.items()
+    for short in shorts.split()
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,10 +191,12 @@ def _expected(part: Part, *, adjacent: bool) -> str:
     return rf"\d{{{count}}}" if count > 1 or adjacent else r"\d{1,3}"
 
 
-def parse_moment(pattern: str, text: str, default_zone: tzinfo | None = None) -> datetime:
-    """The moment that `text` says; with a zone if pattern or `default_zone` have one."""
+def parse_moment(pattern: str, text: str, default_zone: tzinfo | None = None, *, whole: bool = True) -> datetime:
+    """The moment that `text` says; with a zone if pattern or `default_zone` have one. `whole`: nothing may stand
+    behind it.
+    """
     expression, letters = _reader(pattern)
-    found = expression.fullmatch(text)
+    found = expression.fullmatch(text) if whole else expression.match(text)
     if found is None:
         raise EvaluationError(f"Text '{text}' could not be parsed with the pattern '{pattern}'")
     read = dict(zip(letters, found.groups(), strict=True))
@@ -201,7 +222,8 @@ def _assembled(read: dict[str, str], default_zone: tzinfo | None) -> datetime:
     moment = datetime(year, month, day, hour, int(read.get("m", 0)), int(read.get("s", 0)), micro)  # noqa: DTZ001
     if "D" in read:
         moment = moment.replace(month=1, day=1) + timedelta(days=int(read["D"]) - 1)
-    named = read.get("V") or read.get("z") or read.get("X") or read.get("x") or read.get("Z")
+    short = _SHORT_ZONES.get(read.get("z", "").upper())
+    named = read.get("V") or short or read.get("z") or read.get("X") or read.get("x") or read.get("Z")
     known = zone(named.upper() if len(named) == 1 else named) if named else default_zone
     return moment.replace(tzinfo=known)
 

@@ -12,14 +12,20 @@ from headwater.sql.values import EvaluationError
 
 _CATEGORY = "JSON"
 _MISSING = object()
+_DECODER = json.JSONDecoder(parse_float=Decimal)
 
 
 def _load(text: str) -> Any:
-    """The value of a JSON text, or _MISSING if it is none. Numbers keep their digits."""
+    """The value that a JSON text begins with, or _MISSING if it is none. Numbers keep their digits. What stands behind
+    the end of an object, an array or a text is not read, as in ksqlDB.
+    """
     try:
-        return json.loads(text, parse_float=Decimal)
+        shown = text.lstrip(" \t\r\n")
+        value, end = _DECODER.raw_decode(shown)
     except (ValueError, RecursionError):
         return _MISSING
+    ends = isinstance(value, dict | list | str) or not shown[end:].strip(" \t\r\n")
+    return value if ends else _MISSING
 
 
 def _path(path: str) -> list[str | int]:

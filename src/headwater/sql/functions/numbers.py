@@ -12,7 +12,7 @@ from headwater.sql.functions.registry import scalar
 from headwater.sql.functions.signatures import common, decimal_of
 from headwater.sql.language import types
 from headwater.sql.language.types import DecimalType, Type
-from headwater.sql.values import EvaluationError, int32, int64
+from headwater.sql.values import EXACT, EvaluationError, int32, int64
 
 _CATEGORY = "MATHEMATICAL"
 
@@ -143,8 +143,8 @@ def _quantized(value: Decimal, places: int, rounding: str) -> Decimal:
     """Rounded to `places`, with the scale that it had."""
     exponent = value.as_tuple().exponent
     assert isinstance(exponent, int)
-    rounded = value.quantize(Decimal(1).scaleb(-places), rounding)
-    return rounded.quantize(Decimal(1).scaleb(exponent))
+    rounded = value.quantize(Decimal(1).scaleb(-places), rounding, EXACT)
+    return rounded.quantize(Decimal(1).scaleb(exponent), context=EXACT)
 
 
 @scalar("CEIL", "(value DECIMAL) -> DECIMAL", returns=_decimal)
@@ -215,7 +215,7 @@ def _rounded_type(given: Sequence[Type | None]) -> Type:
 
 @scalar("ROUND", "(value DECIMAL) -> DECIMAL", returns=_rounded_type)
 def round_decimal(value: Decimal) -> Decimal:
-    return value.quantize(Decimal(1), _half_up(value))
+    return value.quantize(Decimal(1), _half_up(value), EXACT)
 
 
 @scalar("ROUND", "(value DECIMAL, decimals INTEGER) -> DECIMAL", returns=_decimal)
@@ -230,7 +230,7 @@ def _trunc_type(given: Sequence[Type | None]) -> Type:
 
 @scalar("TRUNC", "(value DECIMAL) -> DECIMAL", returns=_trunc_type)
 def trunc_decimal(value: Decimal) -> Decimal:
-    return value.quantize(Decimal(1), ROUND_DOWN)
+    return value.quantize(Decimal(1), ROUND_DOWN, EXACT)
 
 
 @scalar("TRUNC", "(value DECIMAL, decimals INTEGER) -> DECIMAL", returns=_decimal)

@@ -44,7 +44,7 @@ _PATTERN: Final = re.compile(
     (?P<space>\s+|--[^\n]*|/\*.*?\*/)
   | (?P<FLOAT>(?:\d+(?:\.\d*)?|\.\d+)[eE][+-]?\d+)
   | (?P<DECIMAL>\d+\.\d*|\.\d+)
-  | (?P<BAD_NUMBER>\d+[A-Za-z_][\w]*)
+  | (?P<DIGIT_NAME>\d+[A-Za-z_][\w@]*)
   | (?P<INTEGER>\d+)
   | (?P<STRING>'(?:[^']|'')*'|\$\$.*?\$\$)
   | (?P<QUOTED_NAME>`(?:[^`]|``)*`|"(?:[^"]|"")*")
@@ -55,7 +55,7 @@ _PATTERN: Final = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
-_KINDS: Final = {each.name: each for each in Kind}
+_KINDS: Final = {each.name: each for each in Kind} | {"DIGIT_NAME": Kind.NAME}
 _NOWHERE: Final = Position(0, 0)  # of white space, which nobody asks for
 
 
@@ -73,12 +73,6 @@ def tokenize(text: str) -> list[Token]:
         position = _NOWHERE if kind == "space" else Position(line, at - line_start + 1)
         if found is None:
             raise SqlSyntaxError(_unknown(text, at), position=position)
-        if kind == "BAD_NUMBER":
-            raise SqlSyntaxError(
-                f"identifiers must not start with a digit: {found.group()}",
-                hint="Surround it with backquotes.",
-                position=position,
-            )
         if kind != "space":
             assert kind is not None
             if len(tokens) >= TOKENS_MAX:
@@ -95,7 +89,7 @@ def tokenize(text: str) -> list[Token]:
 
 
 def _meaning(kind: str, text: str) -> str:
-    if kind == "NAME":
+    if kind in ("NAME", "DIGIT_NAME"):
         return text.upper()
     if text.startswith("$$"):
         return text[2:-2]

@@ -7,7 +7,8 @@ keys, or by a foreign key of the left one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -318,6 +319,13 @@ def _beside(left: Relation, right: Relation) -> Relation:
     return replace(left, row=row, sources=(*left.sources, *right.sources), partitions=partitions)
 
 
+def _synthetic_name(taken: Iterable[str]) -> str:
+    """ROWKEY, or ROWKEY_1 and so on: the first that no column is called."""
+    names = set(taken)
+    numbered = (f"{SYNTHETIC_KEY}_{number}" for number in itertools.count(1))
+    return next(each for each in itertools.chain([SYNTHETIC_KEY], numbered) if each not in names)
+
+
 def _joined(node: tree.Join, one: _Side, other: _Side, joined: Any, kind: SourceKind) -> Relation:
     made = _beside(one.relation, other.relation)
     assert one.compiled.type is not None
@@ -331,8 +339,9 @@ def _joined(node: tree.Join, one: _Side, other: _Side, joined: Any, kind: Source
     either = [] if node.kind is JoinKind.OUTER else [one, other]
     viable = tuple(dict.fromkeys(column for side in either for column in side.viable_columns()))
     if not viable:
-        synthetic = RowColumn(None, SYNTHETIC_KEY, one.compiled.type, pseudo=True)
-        key = KeyColumn(SYNTHETIC_KEY, one.compiled.type, frozenset({(None, SYNTHETIC_KEY)}), synthetic=True)
+        called = _synthetic_name(each.name for each in made.row if not each.pseudo)
+        synthetic = RowColumn(None, called, one.compiled.type, pseudo=True)
+        key = KeyColumn(called, one.compiled.type, frozenset({(None, called)}), synthetic=True)
         return replace(made, node=joined, kind=kind, key=(key,), row=(*made.row[:-1], synthetic))
     source, name = viable[0]
     name = name if sum(each.name == name for each in made.row) == 1 else f"{source}_{name}"

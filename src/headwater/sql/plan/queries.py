@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from headwater.sql.expressions.compiled import Compiled, widened
+from headwater.sql.expressions.compiled import Compiled, converted
 from headwater.sql.expressions.compiling import Compiler
 from headwater.sql.formats.internal import ROWS
 from headwater.sql.formats.library import format_named
@@ -27,8 +27,10 @@ from headwater.sql.plan.relations import (
     RowColumn,
     RowFunction,
     filtering,
+    guarded,
     selection,
 )
+from headwater.sql.plan.rewriting import columns as columns_of
 from headwater.sql.plan.rewriting import names_of, parts, replaced
 from headwater.sql.plan.selecting import Item
 from headwater.sql.plan.sources import RESERVED, check_formats, check_timestamp, check_topic, check_writable
@@ -253,10 +255,16 @@ class QueryBuilder:
         of_key = relation.row_of_key()
         precomputed = grouping.PrecomputedColumns(keys, len(relation.row), self._errors, runs=True)
         evaluates = precomputed.evaluates
+        place_of = relation.key_places()
+        of_old = [
+            evaluate if all(place_of(each) is not None for each in columns_of(node)) else _nothing
+            for evaluate, node in zip(evaluates, query.partition_by, strict=True)
+        ]
 
         def key_of(old: Any, row: list[Any] | None) -> list[Any] | None:
-            full = of_key(old) if row is None else row
-            key = [evaluate(full) for evaluate in evaluates]
+            """A row without a value has what can be told by its old key alone."""
+            full, told = (of_key(old), of_old) if row is None else (row, evaluates)
+            key = [evaluate(full) for evaluate in told]
             return None if len(key) == 1 and key[0] is None else key
 
         node = precomputed.before(relation.node, "PARTITION-BY-COLUMNS").select_key(key_of, key=serde)
@@ -350,10 +358,10 @@ def sink_of(
     return sink
 
 
-def widened_to(result: Result, target: SourceInfo) -> Result:
-    """The result with values of the target's types."""
+def widened_to(result: Result, target: SourceInfo, errors: Errors) -> Result:
+    """The result with values of the target's types, which are known to take them."""
     converters = [
-        widened(Compiled(column.type, lambda row: row[0]), wanted.type)
+        guarded(converted(Compiled(column.type, lambda row: row[0]), wanted.type), wanted.name, errors)
         for column, wanted in zip(result.value, target.value_columns, strict=True)
     ]
 
@@ -470,3 +478,7 @@ def _holders(expression: tree.Expression, holders: Mapping[str, Sequence[str | N
         return []
     sources = holders.get(expression.name, ())
     return [(each, expression.name) for each in sources if expression.source in (None, each)]
+
+
+def _nothing(_row: list[Any]) -> None:
+    return None

@@ -21,6 +21,7 @@ from headwater.sql.language.parser import parse, split, substitute
 from headwater.sql.language.tree import SourceKind
 from headwater.sql.plan import inference, properties, queries, reading, replacing
 from headwater.sql.plan.catalog import Catalog, Column, SourceInfo
+from headwater.sql.plan.insert_into import cast_to
 from headwater.sql.plan.insertion import Insertion, insertion_of
 from headwater.sql.plan.processing_errors import Listener, leave_out
 from headwater.sql.plan.queries import QueryBuilder
@@ -430,7 +431,7 @@ class Session:
                 "Incompatible data sink and query result. Data sink is stream but select query result is table.",
                 position=statement.position,
             )
-        result = _cast_to(result, target, statement)
+        result = cast_to(result, target, statement, errors)
         queries.write(result, target, errors)
         names = tuple(source.name for _, source in result.relation.sources)
         self.queries[query_id] = PersistentQuery(query_id, statement.text, app, target, names, errors)
@@ -476,25 +477,3 @@ def _store_of(replaced: PersistentQuery | None) -> str | None:
     if replaced is None or replaced.footing is None or replaced.footing.group_by is None:
         return None
     return next(iter(replaced.app.topology().stores), None)
-
-
-def _cast_to(result: queries.Result, target: SourceInfo, statement: tree.InsertInto) -> queries.Result:
-    """INSERT INTO: names of the result must be those of its target, and its types must fit without a loss."""
-    ours = [(each.name, each.type) for each in (*result.key, *result.value)]
-    theirs = [(each.name, each.type) for each in (*target.key_columns, *target.value_columns)]
-    keys = len(result.key)
-    fits = len(ours) == len(theirs) and ours[:keys] == theirs[: len(target.key_columns)]
-    if not fits or not all(
-        name == other and types.can_widen(given, wanted)
-        for (name, given), (other, wanted) in zip(ours, theirs, strict=True)
-    ):
-        raise SqlError(
-            "Incompatible schema between results and sink.",
-            why=f"Result schema is [{_shown(ours)}], sink schema is [{_shown(theirs)}]",
-            position=statement.position,
-        )
-    return result if ours == theirs else queries.widened_to(result, target)
-
-
-def _shown(columns: list[tuple[str, types.Type]]) -> str:
-    return ", ".join(f"{types.quoted(name)} {given}" for name, given in columns)

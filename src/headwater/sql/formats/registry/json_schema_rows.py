@@ -120,7 +120,7 @@ class _Columns:
             return types.array(self.column_type(node.get("items"), depth + 1))
         if kind == "object" or "properties" in node:
             return self._struct(node, depth)
-        if connect in _CONNECT_TYPES:
+        if connect in _CONNECT_TYPES and (kind != "string" or connect == "bytes"):
             return _CONNECT_TYPES[connect]
         if kind is None and "enum" in node:
             return types.STRING
