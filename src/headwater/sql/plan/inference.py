@@ -177,7 +177,7 @@ def subjects(source: SourceInfo) -> list[str]:
 
 
 def check_schema_ids(sink: SourceInfo) -> None:
-    """KEY_SCHEMA_ID and VALUE_SCHEMA_ID of CREATE ... AS: the schema must have the columns of the query."""
+    """KEY_SCHEMA_ID and VALUE_SCHEMA_ID of CREATE ... AS: the schema must begin with the columns of the query."""
     for format_, fields, key in ((sink.key_format, sink.key_fields, True), (sink.value_format, sink.value_fields, False)):  # fmt: skip
         options = format_.options
         if options.schema_id is None or not fields:
@@ -192,11 +192,10 @@ def check_schema_ids(sink: SourceInfo) -> None:
         if schema is None:
             raise SqlError(f"There is no schema with the id {options.schema_id}.")
         theirs = known.inferred(schema, options, key=key)
-        missing = [each for each in fields if each not in theirs]
+        missing = [each for place, each in enumerate(fields) if each not in theirs[place : place + 1]]
         if missing and not (key and known.codec.can_unwrap and [each.type for each in fields] == [each.type for each in theirs]):  # fmt: skip
             shown = ", ".join(f"{types.quoted(each.name)} {each.type}" for each in missing)
             raise SqlError(
                 f"The following {side} columns are changed, missing or reordered: [{shown}].",
-                why="Schema from schema registry is "
-                + ", ".join(f"{types.quoted(each.name)} {each.type}" for each in theirs),
+                why=f"Schema from schema registry is [{', '.join(f'{types.quoted(each.name)} {each.type}' for each in theirs)}]",
             )
