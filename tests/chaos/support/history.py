@@ -66,6 +66,7 @@ class History:
     sent_by: dict[bytes, str] = field(default_factory=dict)  # value -> its sender, in the order of sending
     aborted: set[bytes] = field(default_factory=set)
     violations: list[Violation] = field(default_factory=list)
+    twice: list[tuple[int, int]] = field(default_factory=list)  # partitions and offsets of what stands there twice
     _acknowledged: dict[tuple[int, int], bytes] = field(default_factory=dict)
     _somewhere: list[tuple[int, bytes]] = field(default_factory=list)  # acknowledged without an offset
     _partitions: dict[int, PartitionHistory] = field(default_factory=dict)
@@ -126,6 +127,7 @@ class History:
         for value, found in places.items():
             if len(found) > 1:
                 self._found(Kind.TWICE, f"{value!r} stands at {found}")
+                self.twice.extend(found)
             if value not in self.sent_by:
                 self._found(Kind.INVENTED, f"{value!r} at {found} was never sent")
             if value in self.aborted:

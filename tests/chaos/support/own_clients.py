@@ -22,6 +22,7 @@ PATIENCE = {
 class OwnWriter(Writer):
     def __init__(self, name: str, bootstrap: str, topic: str, partitions: int, history: History, **config: Any) -> None:
         Client.__init__(self, name)
+        self.steps = None
         self._own = Producer(bootstrap_servers=bootstrap, acks="all", linger_ms=1, **PATIENCE, **config)
         self._topic, self._partitions, self._history = topic, partitions, history
         self._numbers = itertools.count()

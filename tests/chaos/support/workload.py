@@ -7,8 +7,10 @@ reading, and by the files of every replica.
 """
 
 import itertools
+import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -26,6 +28,7 @@ from headwater.records.reader import read_batches
 
 QUIET = {"log_level": 0, "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 200}
 FATAL_FOR_READERS = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION}
+STEPS_KEPT = 60
 PACE_S = lasting(0.006, 0.010)  # what is written while a test waits is most of what a test of a cluster costs
 
 
@@ -70,6 +73,24 @@ class Client(threading.Thread):
         self.join()
 
 
+class Steps(logging.Handler):
+    """What librdkafka tells of its producer id, epochs and sequences. Where it takes a new epoch although a batch has
+    no answer, a record may stand twice, and only it knows why it did.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._lines: deque[str] = deque(maxlen=STEPS_KEPT)
+        self.logger = logging.Logger(name, logging.DEBUG)
+        self.logger.addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._lines.append(f"{time.strftime('%H:%M:%S', time.gmtime(record.created))} {record.getMessage()}")
+
+    def told(self) -> str:
+        return f"{self.logger.name}:\n" + "\n".join(self._lines)
+
+
 class Writer(Client):
     """An idempotent producer with acks=all, round robin over the partitions, until `stop`, which waits for every
     answer.
@@ -84,7 +105,10 @@ class Writer(Client):
             "socket.timeout.ms": 10_000,
             "socket.connection.setup.timeout.ms": 5000,
         }
-        self._producer = Producer({"bootstrap.servers": bootstrap, **settings, **patience, **QUIET, **config})
+        steps = Steps(name)
+        self.steps: Steps | None = steps
+        about = {"debug": "eos", "log_level": 7, "logger": steps.logger}
+        self._producer = Producer({"bootstrap.servers": bootstrap, **settings, **patience, **QUIET, **about, **config})
         self._topic, self._partitions, self._history = topic, partitions, history
         self._numbers = itertools.count()
         self.sent = 0
@@ -303,7 +327,14 @@ class Workload:
             client.stop()
         self.history.ended(logs)
         check_replicas(self.cluster, self.history, self.topic, ends)
-        assert not self.history.violations, f"{self.history.told()}\n{self.cluster.logs()}"
+        assert not self.history.violations, f"{self.history.told()}\n{self._steps()}\n{self.cluster.logs()}"
+
+    def _steps(self) -> str:
+        """Of the producers, and the batches that hold something that stands twice: by another epoch than before, or
+        by the same one?
+        """
+        told = [writer.steps.told() for writer in self.writers if writer.steps is not None]
+        return "\n".join(told + batches_told(self.cluster, self.topic, self.history.twice))
 
 
 def check_replicas(cluster: Cluster, history: History, topic: str, ends: dict[int, int]) -> None:
@@ -312,6 +343,18 @@ def check_replicas(cluster: Cluster, history: History, topic: str, ends: dict[in
         folders = {number: member.log_dir / f"{topic}-{partition}" for number, member in cluster.members.items()}
         files = {number: read_files(folder) for number, folder in folders.items() if folder.exists()}
         history.replicas(partition, end, files)
+
+
+def batches_told(cluster: Cluster, topic: str, places: Sequence[tuple[int, int]]) -> list[str]:
+    """As the first replica has them."""
+    told = []
+    for partition, offset in places:
+        folders = (member.log_dir / f"{topic}-{partition}" for member in cluster.members.values())
+        for path in sorted(next(folder for folder in folders if folder.exists()).glob("*.log")):
+            for _, header in read_batches(path.read_bytes()):
+                if header.base_offset <= offset <= header.last_offset:
+                    told.append(f"{topic}-{partition}: {header}")
+    return told
 
 
 def read_files(folder: Path) -> Sequence[Batch]:
