@@ -185,7 +185,7 @@ class Replicas:
             high_watermark = self._saved_high_watermark(log)
         partition = Partition(
             topic.name, key.topic_id, key.partition, log, state.leader_epoch,
-            is_leader=leads, high_watermark=high_watermark,
+            is_leader=leads, high_watermark=high_watermark, began_ms=broker.now_ms() if leads else None,
         )  # fmt: skip
         if old is not None:
             partition.bytes_in, partition.bytes_out, partition.records_in = old.bytes_in, old.bytes_out, old.records_in

@@ -15,15 +15,15 @@ Owned by the broker's loop.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import BrokerId, LeaderEpoch, TopicId
 from headwater.log.config import INT64_MAX
 from headwater.log.log import Log
-from headwater.log.producer_state import Producer
+from headwater.log.producer_state import SEQUENCES, Producer
 from headwater.log.results import AppendResult
-from headwater.records.batch import BatchHeader
+from headwater.records.batch import BatchHeader, read_header
 from headwater.records.control import EndTransactionMarker, build_end_transaction_marker
 
 if TYPE_CHECKING:
@@ -36,6 +36,9 @@ The marker's offset, or -1: not possible, nothing done.
 """
 
 
+NEW_TERM_MS: Final = 3000  # requests that were sent before the term began are answered by then
+
+
 class Waiter(Protocol):
     def on_progress(self, appended_bytes: int) -> None:
         """The high watermark of a partition it waits for has moved, or the partition is gone (0 bytes)."""
@@ -45,6 +48,7 @@ class Waiter(Protocol):
 class Partition:
     __slots__ = (
         "append_waiters",
+        "began_ms",
         "bytes_in",
         "bytes_out",
         "deleted",
@@ -75,14 +79,18 @@ class Partition:
         *,
         is_leader: bool = True,
         high_watermark: int | None = None,
+        began_ms: int | None = None,
     ) -> None:
-        """Without `high_watermark` this is the only replica: all that it has is committed."""
+        """Without `high_watermark` this is the only replica: all that it has is committed. `began_ms`: when this broker
+        took the partition over from another leader.
+        """
         self.topic = topic
         self.topic_id = topic_id
         self.index = index
         self.log = log
         self.leader_epoch = leader_epoch
         self.is_leader = is_leader
+        self.began_ms = began_ms
         self.in_sync: InSync | None = None  # as leader, if there are other replicas
         self.epoch_start_offset = log.log_end_offset if is_leader else INT64_MAX
         self.on_flushed: Callable[[Partition], None] | None = None  # as follower
@@ -109,7 +117,15 @@ class Partition:
         before = log.log_end_offset
         if not self.is_alone:
             self.check_leads()
-        result = log.append_as_leader(records, self.leader_epoch, now_ms, guard=guard)
+        try:
+            result = log.append_as_leader(records, self.leader_epoch, now_ms, guard=guard)
+        except KafkaError as problem:
+            if problem.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self._was_just_refused(records, now_ms):
+                raise KafkaError(
+                    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                    "This broker did not lead yet when the batch before this one came.",
+                ) from None
+            raise
         end = log.log_end_offset
         if end != before:  # not a duplicate
             self.records_in += end - before
@@ -122,6 +138,25 @@ class Partition:
                 self._tell_followers(len(records))
                 self._commit(log)
         return result
+
+    def _was_just_refused(self, records: memoryview, now_ms: int) -> bool:
+        """Whether the batch before this one, which is out of order, may have been refused before this term began.
+
+        A client may know of this leader before it does itself, and send several requests: the first are refused, and
+        one behind them meets the new leader. It is refused as they were, for they come again in order; librdkafka,
+        when it is told of a gap, takes another epoch, under which it sends again what other partitions may have
+        already. A gap for another reason never closes, and is told a moment later.
+        """
+        if self.began_ms is None or not 0 <= now_ms - self.began_ms < NEW_TERM_MS:
+            return False
+        header = read_header(records)
+        producer = self.log.producers.producers.get(header.producer_id)
+        if producer is None:
+            return False
+        expected = producer.next_sequence if header.producer_epoch == producer.epoch else 0
+        is_ahead = 0 < (header.base_sequence - expected) % SEQUENCES < SEQUENCES // 2
+        last = producer.last_batch()
+        return is_ahead and (last is None or last.last_offset < self.epoch_start_offset)
 
     def append_internal(
         self, records: memoryview, now_ms: int, marker: EndTransactionMarker | None = None
