@@ -131,7 +131,9 @@ sends.
   and keys of text are VARCHAR(255) that tells apart case and trailing blanks. TINYINT is int8 (BOOLEAN is a TINYINT
   there), unsigned types the next wider one, BIGINT UNSIGNED int64 all the same, BIT(1) boolean, DATETIME and TIMESTAMP
   timestamps in UTC; FLOAT has the six digits that the server sends. An upsert there goes by any unique index, as ON
-  DUPLICATE KEY does. `progress.table` needs tables whose engine has transactions, and says so otherwise. NUMERIC with a
+  DUPLICATE KEY does. `progress.table` needs tables whose engine has transactions, and says so otherwise; its column
+  `generation` counts how often somebody has set an offset, so that a task that slept meanwhile writes nothing (a table
+  of an earlier version gets it, for which the user has to own the table). NUMERIC with a
   scale is a Decimal, without one text; arrays, JSON and other types of PostgreSQL are text; SQLite's timestamps are
   compared to the microsecond, those that are numbers count milliseconds. Timestamps without a zone are UTC. A property
   of the connectors that these follow which has no effect here is refused.
