@@ -16,7 +16,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -33,7 +32,6 @@ from bench.streams_latency import quantile
 from headwater.base.ids import TopicPartition
 from headwater.client.admin import Admin
 from headwater.streams.query import connect
-from headwater.streams.query.short_slice import take_short_slice
 
 KEYS = 1_000_000
 QUERIES = 4_000
@@ -145,8 +143,7 @@ def queries(bench: Bench) -> Figures:
         with application.running(), _served(application) as url:
             load = _load(application, load_s, seconds + 2, keys)
             try:
-                with ThreadPoolExecutor(1) as asker:  # a thread of its own, because processes inherit its slice
-                    found = asker.submit(_ask, url, keys, asked).result()
+                found = _ask(url, keys, asked)
                 if load.poll() is not None:
                     raise Broken("the load ended before the queries")
             finally:
@@ -198,12 +195,7 @@ def _load(application: Counted, records_s: float, seconds: float, keys: int) -> 
 
 
 def _ask(url: str, keys: int, count: int) -> list[float]:
-    """How long each took, in milliseconds; one after the other, at their pace.
-
-    Whoever asks is on this machine only because the bench is. Its turn on a busy processor is not the application's
-    time, so it asks for a short slice, as the server does.
-    """
-    take_short_slice()
+    """How long each took, in milliseconds; one after the other, at their pace."""
     numbers = np.random.default_rng(11).integers(0, keys, count).tolist()
     taken = []
     with connect(url, token=TOKEN) as client:
