@@ -96,6 +96,9 @@ class Producer:
                     return ProducedBatch._make(batch)
         return None
 
+    def expected_sequence(self, epoch: int) -> int:
+        return self.next_sequence if epoch == self.epoch else 0
+
     def check(self, epoch: int, first_sequence: int | None, transactional: bool) -> None:
         """Raises what a sender must be told about a batch that does not follow on.
 
@@ -106,7 +109,7 @@ class Producer:
                 ErrorCode.INVALID_PRODUCER_EPOCH,
                 f"producer {self.producer_id} has epoch {epoch}, and {self.epoch} has been seen",
             )
-        expected = self.next_sequence if epoch == self.epoch else 0
+        expected = self.expected_sequence(epoch)
         if first_sequence is not None and first_sequence != expected:
             raise KafkaError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,

@@ -153,8 +153,8 @@ class Partition:
         producer = self.log.producers.producers.get(header.producer_id)
         if producer is None:
             return False
-        expected = producer.next_sequence if header.producer_epoch == producer.epoch else 0
-        is_ahead = 0 < (header.base_sequence - expected) % SEQUENCES < SEQUENCES // 2
+        gap = header.base_sequence - producer.expected_sequence(header.producer_epoch)
+        is_ahead = 0 < gap % SEQUENCES < SEQUENCES // 2
         last = producer.last_batch()
         return is_ahead and (last is None or last.last_offset < self.epoch_start_offset)
 

@@ -33,5 +33,5 @@ def jars_directory(environment: Mapping[str, str]) -> Path:
 
 
 def archive_options(archive: Path) -> str:
-    """For a JVM. It says nothing where the archive does not fit. None for a path that Spark would split."""
+    """For a JVM. It says nothing where the archive does not fit. Nothing for a path that Spark would split."""
     return "" if any(each.isspace() for each in str(archive)) else f"-XX:SharedArchiveFile={archive} -Xlog:cds=off"

@@ -9,7 +9,6 @@ keeps its kind.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from decimal import Decimal
 from typing import Final
 
 from headwater.sql.expressions.casting import converter, decimal_of
@@ -79,14 +78,7 @@ def _number_type(node: tree.Literal, found: Type) -> Type:
         raise _no_syntax(node, found) from None
     if not set(text) & set(".eE") and -(2**63) <= value < 2**63:
         return types.INTEGER if -(2**31) <= value < 2**31 else types.BIGINT
-    return _decimal_type(value)
-
-
-def _decimal_type(value: Decimal) -> Type:
-    _, digits, exponent = value.as_tuple()
-    assert isinstance(exponent, int)
-    scale = max(-exponent, 0)
-    return types.decimal(max(len(digits) + max(exponent, 0), scale, 1), scale)
+    return types.decimal_of_value(value)
 
 
 def _must_read(node: tree.Literal, wanted: Type) -> None:

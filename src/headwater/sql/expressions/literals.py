@@ -27,10 +27,7 @@ def literal_type(node: tree.Literal) -> Type | None:
         case float():
             return types.DOUBLE
         case Decimal():
-            _, digits, exponent = node.value.as_tuple()
-            assert isinstance(exponent, int)
-            scale = max(-exponent, 0)
-            return types.decimal(max(len(digits), scale, 1), scale)
+            return types.decimal_of_value(node.value)
         case _:
             return types.STRING
 

@@ -24,7 +24,7 @@ class KafkaFormat:
 
     def check(self, fields: Sequence[Field], /) -> None:
         if len(fields) > 1:
-            shown = ", ".join(f"{types.quoted(each.name)} {each.type}" for each in fields)
+            shown = types.listed((each.name, each.type) for each in fields)
             raise SqlError(f"The 'KAFKA' format only supports a single field. Got: [{shown}]")
         for each in fields:
             if each.type.base not in (*_NUMBERS, Base.STRING, Base.BYTES):

@@ -7,7 +7,9 @@ UTC), ARRAY list, MAP dict, STRUCT dict by field name. NULL is None.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import Enum
 from typing import Final
 
@@ -75,7 +77,7 @@ class StructType(Type):
     fields: tuple[tuple[str, Type], ...]
 
     def __str__(self) -> str:
-        return "STRUCT<" + ", ".join(f"{quoted(name)} {each}" for name, each in self.fields) + ">"
+        return f"STRUCT<{listed(self.fields)}>"
 
     def field(self, name: str) -> Type | None:
         return dict(self.fields).get(name)
@@ -144,6 +146,19 @@ def struct(*fields: tuple[str, Type]) -> StructType:
 def quoted(name: str) -> str:
     """A name as statements have to write it: between backquotes, as ksqlDB prints every column."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def listed(columns: Iterable[tuple[str, Type]]) -> str:
+    """Columns or fields as ksqlDB prints them: a name and a type each."""
+    return ", ".join(f"{quoted(name)} {each}" for name, each in columns)
+
+
+def decimal_of_value(value: Decimal) -> DecimalType:
+    """The DECIMAL that holds this value with all its digits, and no more."""
+    _, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    scale = max(-exponent, 0)
+    return decimal(max(len(digits) + max(exponent, 0), scale, 1), scale)
 
 
 def as_decimal(given: Type) -> DecimalType:

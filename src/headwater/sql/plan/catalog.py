@@ -4,8 +4,9 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from headwater.sql.formats.port import Field, FormatOptions
 from headwater.sql.functions.scope import MadeFunction
@@ -13,6 +14,8 @@ from headwater.sql.language import types
 from headwater.sql.language.errors import Position, SqlError, did_you_mean
 from headwater.sql.language.tree import Role, SourceKind, WindowKind
 from headwater.sql.language.types import Type
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,11 @@ class Column:
     def __str__(self) -> str:
         role = f" {self.role.value}" if self.role is not Role.VALUE else ""
         return f"{types.quoted(self.name)} {self.type}{role}"
+
+
+def changed_or_missing(before: Sequence[T], after: Sequence[T]) -> list[T]:
+    """Columns that have not stayed where and what they were. More may stand behind them."""
+    return [each for place, each in enumerate(before) if list(after[place : place + 1]) != [each]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from headwater.sql.language import tree, types
 from headwater.sql.language.errors import SchemaMissingError, SqlError
 from headwater.sql.language.tree import Role, SourceKind
 from headwater.sql.plan import properties as clauses
-from headwater.sql.plan.catalog import Column, RowFormat, SourceInfo
+from headwater.sql.plan.catalog import Column, RowFormat, SourceInfo, changed_or_missing
 
 
 def placed(source: SourceInfo, schemas: Schemas | None) -> SourceInfo:
@@ -192,10 +192,10 @@ def check_schema_ids(sink: SourceInfo) -> None:
         if schema is None:
             raise SqlError(f"There is no schema with the id {options.schema_id}.")
         theirs = known.inferred(schema, options, key=key)
-        missing = [each for place, each in enumerate(fields) if each not in theirs[place : place + 1]]
+        missing = changed_or_missing(fields, theirs)
         if missing and not (key and known.codec.can_unwrap and [each.type for each in fields] == [each.type for each in theirs]):  # fmt: skip
-            shown = ", ".join(f"{types.quoted(each.name)} {each.type}" for each in missing)
+            lacked, found = (types.listed((each.name, each.type) for each in some) for some in (missing, theirs))
             raise SqlError(
-                f"The following {side} columns are changed, missing or reordered: [{shown}].",
-                why=f"Schema from schema registry is [{', '.join(f'{types.quoted(each.name)} {each.type}' for each in theirs)}]",
+                f"The following {side} columns are changed, missing or reordered: [{lacked}].",
+                why=f"Schema from schema registry is [{found}]",
             )

@@ -24,7 +24,7 @@ def cast_to(result: queries.Result, target: SourceInfo, statement: tree.InsertIn
     ):
         raise SqlError(
             "Incompatible schema between results and sink.",
-            why=f"Result schema is [{_shown(ours)}], sink schema is [{_shown(theirs)}]",
+            why=f"Result schema is [{types.listed(ours)}], sink schema is [{types.listed(theirs)}]",
             position=statement.position,
         )
     return result if ours == theirs else queries.widened_to(result, target, errors)
@@ -32,7 +32,3 @@ def cast_to(result: queries.Result, target: SourceInfo, statement: tree.InsertIn
 
 def _is_whole_for_decimal(given: types.Type, wanted: types.Type) -> bool:
     return given.base in (Base.INTEGER, Base.BIGINT) and wanted.base is Base.DECIMAL
-
-
-def _shown(columns: list[tuple[str, types.Type]]) -> str:
-    return ", ".join(f"{types.quoted(name)} {given}" for name, given in columns)

@@ -15,7 +15,7 @@ from headwater.sql.functions.scope import MadeFunction
 from headwater.sql.language import tree
 from headwater.sql.language.errors import Position, SqlError
 from headwater.sql.language.tree import Role, SourceKind
-from headwater.sql.plan.catalog import Catalog, Column, SourceInfo
+from headwater.sql.plan.catalog import Catalog, SourceInfo, changed_or_missing
 from headwater.sql.plan.grouping import Grouped
 from headwater.sql.plan.rewriting import replaced
 
@@ -76,18 +76,14 @@ def _changed_columns(old: SourceInfo, new: SourceInfo) -> str | None:
         tuple([each for each in source.columns if each.role in roles] for source in (old, new)) for roles in _ROLES
     )
     if keys[0] != keys[1]:
-        missing = _missing(*keys) or keys[1][len(keys[0]) :]
+        missing = changed_or_missing(*keys) or keys[1][len(keys[0]) :]
         return (
             "Key columns must be identical. The following key columns are changed, missing or reordered: "
             f"[{', '.join(map(str, missing))}]"
         )
-    missing = [column for before, after in others for column in _missing(before, after)]
+    missing = [column for before, after in others for column in changed_or_missing(before, after)]
     shown = ", ".join(map(str, missing))
     return f"The following columns are changed, missing or reordered: [{shown}]" if missing else None
-
-
-def _missing(before: Sequence[Column], after: Sequence[Column]) -> list[Column]:
-    return [each for place, each in enumerate(before) if after[place : place + 1] != [each]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -435,7 +435,8 @@ class Session:
         queries.write(result, target, errors)
         names = tuple(source.name for _, source in result.relation.sources)
         self.queries[query_id] = PersistentQuery(query_id, statement.text, app, target, names, errors)
-        self.used_ids.update([given] if given else [])
+        if given:
+            self.used_ids.add(given)
         self.ended.discard(app.name)
         return self.queries[query_id]
 

@@ -274,4 +274,4 @@ def _writer(given: Type) -> Callable[[Any], Any]:
 
 
 def schema_text(columns: tuple[Column, ...]) -> str:
-    return ", ".join(f"{types.quoted(each.name)} {each.type}" for each in columns)
+    return types.listed((each.name, each.type) for each in columns)

@@ -66,9 +66,7 @@ class ElasticsearchSinkTask(SinkTask):
         self._pool: ThreadPoolExecutor | None = None
         self._targets: dict[str, Target] = {}  # by topic
         self._ready: set[str] = set()  # indices that are there, with a mapping if they are to have one
-        self._lacking: dict[
-            str, bool
-        ] = {}  # indices without a mapping that they are to have, and whether they are there
+        self._lacking: dict[str, bool] = {}  # indices that lack a mapping, and whether they are there
         self._done: set[_Place] = set()  # of the records in hand: written, reported or passed over
         self._failures = 0
         self._failing_since = 0.0
