@@ -94,7 +94,8 @@ class Stage:
             raise failure from problem
 
     def run_event(self) -> None:
-        assert self.heap.run_next(), "a world never comes to rest"
+        if not self.heap.run_next():
+            raise Violation("nothing is left to happen, and a world never comes to rest")
 
     def until_done(self, what: str) -> None:
         until_ms = self.clock.monotonic_ms() + _END_WITHIN_MS
