@@ -73,10 +73,11 @@ class Membership:
         self._joining, self._admin = joining, admin
         self._group_id, self._url, self._host = group_id, url, host
         self._session_timeout_ms, self._rebalance_timeout_ms = session_timeout_ms, rebalance_timeout_ms
+        self._join_timeout_ms = rebalance_timeout_ms + session_timeout_ms
         self._heartbeat_s = heartbeat_interval_ms / 1000
         self._rebalances = rebalances
-        self._member_id = ""
-        self._generation = -1
+        self._place = ("", -1)  # member id and generation
+        self._moved = threading.Condition()
         self._rejoin_at = float("inf")
         self._in_touch_at: float | None = None  # when the group last knew this worker; None: nothing runs here
         self._news = threading.Event()
@@ -93,20 +94,32 @@ class Membership:
 
     def is_member(self) -> bool:
         """Asks the coordinator whether this worker belongs to the group as it thinks. For any thread; raises
-        KafkaError.
+        KafkaError. A generation that is over says nothing while this member joins the next one, which is asked about.
         """
-        member, generation = self._member_id, self._generation
-        request = HeartbeatRequest(group_id=self._group_id, generation_id=generation, member_id=member)
-        code = ErrorCode(self._ask(self._admin, request, HeartbeatResponse, self._session_timeout_ms).error_code)
-        if code in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
-            return bool(member)
-        if code in _FORGOTTEN:
-            return False
-        raise KafkaError(code, f"heartbeat in the group {self._group_id}")
+        while True:
+            member, generation = place = self._place
+            request = HeartbeatRequest(group_id=self._group_id, generation_id=generation, member_id=member)
+            code = ErrorCode(self._ask(self._admin, request, HeartbeatResponse, self._session_timeout_ms).error_code)
+            if code in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
+                return bool(member)
+            if code is ErrorCode.ILLEGAL_GENERATION and self._goes_on_from(place):
+                continue
+            if code in _FORGOTTEN:
+                return False
+            raise KafkaError(code, f"heartbeat in the group {self._group_id}")
+
+    def _goes_on_from(self, place: tuple[str, int]) -> bool:
+        """Whether the same member comes into another generation, before a join would have failed."""
+        self._news.set()  # a thread that does not join finds out by a heartbeat
+        with self._moved:
+            self._moved.wait_for(lambda: self._closed or self._place != place, self._join_timeout_ms / 1000)
+            return not self._closed and self._place != place and self._place[0] == place[0]
 
     def close(self) -> None:
         """Leaves the group, so that the others know at once."""
-        self._closed = True
+        with self._moved:
+            self._closed = True
+            self._moved.notify_all()
         self._news.set()
         self._thread.join(_LEAVE_MS / 1000)
         if self._member_id:
@@ -119,7 +132,20 @@ class Membership:
         self._joining.close()
         self._thread.join()
 
+    @property
+    def _member_id(self) -> str:
+        return self._place[0]
+
+    @property
+    def _generation(self) -> int:
+        return self._place[1]
+
     # In its thread
+
+    def _move(self, member_id: str, generation: int) -> None:
+        with self._moved:
+            self._place = (member_id, generation)
+            self._moved.notify_all()
 
     def _run(self) -> None:
         while not self._closed:
@@ -155,19 +181,17 @@ class Membership:
             protocol_type=PROTOCOL_TYPE,
             protocols=[JoinGroupRequestProtocol(name=PROTOCOL, metadata=metadata)],
         )
-        joined = self._ask(
-            self._joining, request, JoinGroupResponse, self._rebalance_timeout_ms + self._session_timeout_ms
-        )
+        joined = self._ask(self._joining, request, JoinGroupResponse, self._join_timeout_ms)
         code = ErrorCode(joined.error_code)
         if code is ErrorCode.MEMBER_ID_REQUIRED:
-            self._member_id = joined.member_id
+            self._move(joined.member_id, self._generation)
             return False
         if code in _FORGOTTEN:
             self._forgotten()
             return False
         if code:
             raise KafkaError(code, f"joining the group {self._group_id}")
-        self._member_id, self._generation = joined.member_id, joined.generation_id
+        self._move(joined.member_id, joined.generation_id)
         self._in_touch_at = time.monotonic()
         return self._sync(joined)
 
@@ -233,7 +257,7 @@ class Membership:
 
     def _forgotten(self) -> None:
         logger.warning("event=forgotten-by-group group=%s member=%s", self._group_id, self._member_id)
-        self._member_id = ""
+        self._move("", self._generation)
         self._in_touch_at = None
         self._host.lost()
 

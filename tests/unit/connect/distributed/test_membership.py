@@ -37,7 +37,10 @@ class Coordinator:
 
     def __init__(self, *joins: ErrorCode) -> None:
         self.joins, self.heartbeats = list(joins), list[ErrorCode]()
-        self.generation = 0
+        self.generation, self.knows_generations = 0, False
+        self.member = "m"
+        self.joined_late: threading.Event | None = None  # not None: answers to joins wait for it
+        self.next_generation = threading.Event()
         self.asked: list[str] = []
         self.now = 0.0
         self.out_of_reach: list[float] = []  # the next calls fail, each after so many seconds
@@ -59,12 +62,21 @@ class Coordinator:
                 return JoinGroupResponse(error_code=code, member_id="m" if code is ErrorCode.MEMBER_ID_REQUIRED else "")
             self.generation += 1
             self._metadata = bytes(request.protocols[0].metadata)
-            me = JoinGroupResponseMember(member_id="m", metadata=self._metadata)
-            return JoinGroupResponse(generation_id=self.generation, leader="m", member_id="m", members=[me])
+            me = JoinGroupResponseMember(member_id=self.member, metadata=self._metadata)
+            if self.joined_late is not None:
+                self.next_generation.set()
+                assert self.joined_late.wait(PATIENCE_S)
+            return JoinGroupResponse(
+                generation_id=self.generation, leader=self.member, member_id=self.member, members=[me]
+            )
         if isinstance(request, SyncGroupRequest):
             self.reached = True
             return SyncGroupResponse(assignment=request.assignments[0].assignment)
         if isinstance(request, HeartbeatRequest):
+            if self.knows_generations and (request.generation_id, request.member_id) != (self.generation, self.member):
+                if self.joined_late is not None:
+                    self.joined_late.set()
+                return HeartbeatResponse(error_code=ErrorCode.ILLEGAL_GENERATION)
             return HeartbeatResponse(error_code=self.heartbeats.pop(0) if self.heartbeats else ErrorCode.NONE)
         self.asked.append("leave")
         return LeaveGroupResponse()
@@ -151,9 +163,34 @@ def test_a_worker_knows_whether_it_is_a_member() -> None:
     coordinator, host = Coordinator(), Host()
     made = membership(coordinator, host, 60_000)
     host.until("assigned 1")
-    coordinator.heartbeats = [ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION]
+    coordinator.heartbeats = [ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.UNKNOWN_MEMBER_ID]
     assert made.is_member()
     assert not made.is_member()
+    made.close()
+
+
+def test_a_generation_that_ends_while_a_task_asks_is_not_the_end_of_its_membership() -> None:
+    coordinator, host = Coordinator(), Host()
+    coordinator.knows_generations = True
+    made = membership(coordinator, host, 60_000)
+    host.until("assigned 1")
+    coordinator.joined_late = threading.Event()
+    made.rejoin()
+    assert coordinator.next_generation.wait(PATIENCE_S)  # of which the worker has yet to hear
+    assert made.is_member()
+    host.until("assigned 1", "assigned 2")
+    made.close()
+
+
+def test_a_member_that_was_forgotten_is_none_though_its_worker_has_come_back() -> None:
+    coordinator, host = Coordinator(), Host()
+    coordinator.knows_generations = True
+    made = membership(coordinator, host, 60_000)
+    host.until("assigned 1")
+    coordinator.member = "another"
+    assert not made.is_member()
+    host.until("assigned 1", "lost", "assigned 2")
+    assert made.is_member()
     made.close()
 
 
