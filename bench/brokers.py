@@ -7,6 +7,7 @@ says. Should whoever measures be killed, the kernel ends them too.
 import contextlib
 import ctypes
 import os
+import re
 import select
 import shutil
 import signal
@@ -55,6 +56,16 @@ def cpu_seconds(pid: int) -> float:
 def memory_mb(pid: int) -> float:
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def memory_mb_with_children(pid: int) -> float:
+    """Of a process and all that it has started. What they share counts once (PSS); what has just ended, not at all."""
+    try:
+        own = re.search(r"^Pss:\s+(\d+) kB", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.MULTILINE)
+        children = [one for each in Path(f"/proc/{pid}/task").glob("*/children") for one in each.read_text().split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0
+    return (int(own[1]) * 1024 / 1e6 if own else 0.0) + sum(memory_mb_with_children(int(each)) for each in children)
 
 
 class Start(Protocol):

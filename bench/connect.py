@@ -14,7 +14,7 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
-from bench.brokers import memory_mb
+from bench.brokers import memory_mb, memory_mb_with_children
 from bench.connect_workers import CONVERTERS, DEBEZIUM, DEBEZIUM_JDBC, JSON, ConnectProcess, connect_worker, postgres
 from bench.report import LESS, MORE, Figure, Kind
 from bench.requests import Broken, Calls
@@ -208,23 +208,40 @@ def parquet(bench: Bench) -> Figures:
         return {"connect-parquet": Figure(rate(worker, topic, lambda: 1000 * len(list(out.rglob("*.parquet"))), count))}
 
 
+def ten_sources(bench: Bench, worker: ConnectProcess, place: Path) -> list[float]:
+    """Makes connectors that read a file; the milliseconds until the first record of each."""
+    given = place / "one.txt"
+    given.write_text("a line\n")
+    times = []
+    for number in range(CONNECTORS):
+        topic = f"{place.name}-{number}"
+        with Calls(bench.port()) as calls:
+            calls.create_topic(topic, 1, {})
+        began = time.perf_counter()
+        worker.create(topic, {"connector.class": FILE_SOURCE, "file": str(given), "topic": topic})
+        arrived = end_of(bench, topic)
+        worker.until(topic, lambda arrived=arrived: arrived() > 0)  # type: ignore[misc]
+        times.append((time.perf_counter() - began) * 1e3)
+    return times
+
+
+def memory_on_spark(bench: Bench) -> Figures:
+    """With slots that Spark supplies: the worker, the JVM and all processes of Python."""
+    place = folder(bench)
+    with connect_worker(OURS, brokers(bench), place, {**CONVERTERS, "spark.master": "local[2]", "task.slots": "1"}) as worker:  # fmt: skip
+        ten_sources(bench, worker, place)
+        status = worker.ask("GET", f"/connectors/{place.name}-0/status")
+        if not str(status["tasks"][0].get("runs_on", "")).startswith("spark"):
+            raise Broken(f"the task is in no slot: {status}")
+        return {"connect-memory-spark": Figure(memory_mb_with_children(worker.process.pid))}
+
+
 def first_record_and_memory(bench: Bench) -> Figures:
     def one(who: str) -> tuple[float, float, float]:
         place = folder(bench)
         with connect_worker(who, brokers(bench), place, CONVERTERS) as worker:
             idle = memory_mb(worker.process.pid)
-            given = place / "one.txt"
-            given.write_text("a line\n")
-            times = []
-            for number in range(CONNECTORS):
-                topic = f"{place.name}-{number}"
-                with Calls(bench.port()) as calls:
-                    calls.create_topic(topic, 1, {})
-                began = time.perf_counter()
-                worker.create(topic, {"connector.class": FILE_SOURCE, "file": str(given), "topic": topic})
-                arrived = end_of(bench, topic)
-                worker.until(topic, lambda arrived=arrived: arrived() > 0)  # type: ignore[misc]
-                times.append((time.perf_counter() - began) * 1e3)
+            times = ten_sources(bench, worker, place)
             return sorted(times)[len(times) // 2], idle, memory_mb(worker.process.pid)
 
     theirs, ours = one(APACHES), one(OURS)
@@ -255,4 +272,5 @@ def connect_scenarios() -> list[Scenario]:
             Kind("connect-memory-idle", "Connect: memory, idle", "MB", LESS, APACHES, 1.0, of_limit=True),
             Kind("connect-memory-ten", "Connect: memory, ten file connectors", "MB", LESS, APACHES, 1.0, of_limit=True),
         ),
+        _scenario(memory_on_spark, Kind("connect-memory-spark", "Connect: memory, ten file connectors in a slot, Spark's JVM included", "MB", LESS, "")),
     ]  # fmt: skip

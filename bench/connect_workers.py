@@ -61,9 +61,11 @@ class ConnectProcess:
 
 @contextlib.contextmanager
 def connect_worker(
-    who: str, brokers: str, folder: Path, converters: Mapping[str, str], *, plugin: Path | None = None
+    who: str, brokers: str, folder: Path, more: Mapping[str, str], *, plugin: Path | None = None
 ) -> Iterator[ConnectProcess]:
-    """`who`: headwater, or Kafka Connect; `plugin`: the folder of a pom.xml that the latter needs beside its own."""
+    """`who`: headwater, or Kafka Connect; `more`: converters and other settings of the worker; `plugin`: the folder of
+    a pom.xml that the latter needs beside its own.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     (port,) = free_ports(1)
     address = f"http://127.0.0.1:{port}"
@@ -73,7 +75,7 @@ def connect_worker(
         "offset.storage.file.filename": str(folder / "offsets"),
         "offset.flush.interval.ms": "1000",
         "plugin.discovery": "service_load",
-        **converters,
+        **more,
     }
     if who == "headwater":
         del settings["plugin.discovery"]
