@@ -16,6 +16,7 @@ from headwater.sql.functions.collections import hashable
 from headwater.sql.functions.scope import aggregate_named
 from headwater.sql.language import tree, types
 from headwater.sql.language.errors import SqlError
+from headwater.sql.language.tree import Role, SourceKind
 from headwater.sql.plan import reading
 from headwater.sql.plan.catalog import Column, SourceInfo
 from headwater.sql.plan.relations import (
@@ -28,7 +29,8 @@ from headwater.sql.plan.relations import (
     values_of,
 )
 from headwater.sql.plan.rewriting import parts, replaced
-from headwater.sql.plan.selecting import spread
+from headwater.sql.plan.selecting import Item, spread
+from headwater.sql.plan.sources import WINDOW_BOUNDS
 from headwater.sql.server.lookup import Lookup, lookup_of
 
 
@@ -138,11 +140,18 @@ def plan(query: tree.Query, source: SourceInfo, alias: str) -> PullPlan:
         expressions = [rewrite(each) for each in expressions]
         order = [(rewrite(each), descending) for each, descending in order]
         having = rewrite(having) if having is not None else None
+    keys = {each.name for each in source.key_columns} | set(WINDOW_BOUNDS if source.window else ())
+
+    def role_of(item: Item) -> Role:
+        """A column of the table's key is still called so in rows of the table itself."""
+        is_key = groups is None and isinstance(item.expression, tree.Column) and item.expression.name in keys
+        return Role.KEY if is_key and source.kind is SourceKind.TABLE else Role.VALUE
+
     names = {item.name: expression for item, expression in zip(items, expressions, strict=True)}
     columns, select = [], []
     for item, expression in zip(items, expressions, strict=True):
         compiled = compiler.compile(expression)
-        columns.append(Column(item.name, compiled.type or types.STRING))
+        columns.append(Column(item.name, compiled.type or types.STRING, role_of(item)))
         select.append((item.name, compiled))
     ordered = [("ORDER BY", compiler.compile(_named(each, names))) for each, _ in order]
     return PullPlan(

@@ -91,8 +91,8 @@ def test_keys_may_be_asked_for_where_scans_are_forbidden() -> None:
     node.engine.session.run("CREATE TABLE t (k STRING PRIMARY KEY, v INT) WITH (kafka_topic='t', value_format='JSON');")
     forbidden = {"ksql.query.pull.table.scan.enabled": "false"}
     for condition in ("k = 'a'", "k IN ('a', 'b') AND v > 1", "k > 'a'"):
-        _, columns, _ = asyncio.run(node.row_queries.query(f"SELECT * FROM t WHERE {condition};", forbidden, {}))
-        assert [each.name for each in columns] == ["K", "V"]
+        answer = asyncio.run(node.row_queries.query(f"SELECT * FROM t WHERE {condition};", forbidden, {}))
+        assert [each.name for each in answer.columns] == ["K", "V"]
 
 
 _ROWS = [
@@ -117,8 +117,8 @@ def _asked(monkeypatch: pytest.MonkeyPatch, text: str) -> tuple[list[str], list[
     monkeypatch.setattr(queries, "_read_stream", read)
 
     async def ask() -> tuple[list[str], list[list[Any]]]:
-        _, columns, rows = await queries.query(text, {}, {})
-        return [each.name for each in columns], [row async for row in rows]
+        answer = await queries.query(text, {}, {})
+        return [each.name for each in answer.columns], [row async for row in answer.rows]
 
     return asyncio.run(ask())
 
