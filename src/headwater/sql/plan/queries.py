@@ -158,7 +158,7 @@ class QueryBuilder:
         return join(source, left, right, self._errors, self.together)
 
     def _filtered(self, relation: Relation, condition: tree.Expression, what: str, *, is_last: bool) -> Relation:
-        """`is_last`: nothing but conditions and SELECT is behind it. Rows of a table that do not pass are gone."""
+        """`is_last`: nothing but conditions and SELECT is behind it."""
         if grouping.has_aggregates(condition):
             raise SqlError(f"{what} cannot have aggregate functions.", hint="Use HAVING.", position=condition.position)
         compiled = relation.compiler().compile(condition)
@@ -168,7 +168,7 @@ class QueryBuilder:
                 position=condition.position,
             )
         passes = filtering(compiled, what, self._errors)
-        if is_last and self._transient and relation.kind is SourceKind.STREAM:
+        if is_last and self._transient:
             self._last.append(LastStep(passes, filters=True))
             return relation
         return relation.with_node(relation.node.filter(passes.of_records))

@@ -10,15 +10,16 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from headwater.base.ids import TopicPartition
 from headwater.client import AsyncConsumer
+from headwater.sql.functions.collections import hashable
 from headwater.sql.language import tree
 from headwater.sql.language.errors import SqlError
 from headwater.sql.language.tree import SourceKind
-from headwater.sql.plan import properties, queries, reading
+from headwater.sql.plan import properties, queries, reading, windowed
 from headwater.sql.plan.catalog import Catalog, Column
 from headwater.sql.plan.relations import Errors
 from headwater.sql.server.views import READING
@@ -53,6 +54,7 @@ class Plan:
     last: tuple[queries.LastStep, ...]
     gone: Callable[[Any], list[Any]] | None
     limit: int | None
+    told: set[Any] = field(default_factory=set)  # keys of the rows that passed, where tombstones are asked for
 
     def finished(self, *, tombstones: bool = False) -> list[list[Any]]:
         """The rows of the result that are there by now; they are forgotten here. `tombstones`: also those of keys that
@@ -62,12 +64,27 @@ class Plan:
         self.rows.clear()
         if self.gone is None:
             return self._made(found)
-        there = iter(self._made([row for _, row in found if row is not None]))
-        return [
-            next(there) if row is not None else Tombstone(self.gone(key))
-            for key, row in found
-            if row is not None or tombstones
-        ]
+        if not tombstones:
+            return self._made([row for _, row in found if row is not None])
+        *conditions, select = self.last
+        for each in conditions:
+            found = self._passing(each, found)
+        made = iter(select([row for _, row in found if row is not None]))
+        return [next(made) if row is not None else Tombstone(self.gone(key)) for key, row in found]
+
+    def _passing(self, condition: queries.LastStep, found: list[Any]) -> list[Any]:
+        """A key whose row passes no more is gone, and only then: nobody was told of what never passed."""
+        passes = iter(condition.function.all([row for _, row in found if row is not None]))
+        kept = []
+        for key, row in found:
+            identity = (hashable(windowed.bare(key)), windowed.bounds(key))
+            if row is not None and next(passes):
+                self.told.add(identity)
+                kept.append((key, row))
+            elif identity in self.told:
+                self.told.remove(identity)
+                kept.append((key, None))
+        return kept
 
     def _made(self, rows: list[list[Any]]) -> list[list[Any]]:
         for step in self.last:

@@ -117,7 +117,8 @@ def test_without_tombstones_only_rows_are_given() -> None:
 
 def test_a_row_of_a_table_that_no_longer_passes_is_gone() -> None:
     planned = _planned(_TABLE, "SELECT k, v FROM t WHERE v > 3 EMIT CHANGES;")
-    assert _pushed(planned, ("t", 1, {"v": 5}), ("t", 1, {"v": 2})) == [([1, 5], False), ([1, None], True)]
+    changes = [("t", 2, {"v": 1}), ("t", 1, {"v": 5}), ("t", 1, {"v": 2}), ("t", 1, {"v": 1}), ("t", 2, None)]
+    assert _pushed(planned, *changes) == [([1, 5], False), ([1, None], True)]  # nobody was told of 2
 
 
 def test_a_gone_group_has_the_bounds_of_its_window() -> None:
