@@ -376,7 +376,9 @@ class Session:
         replaced = self._replaced(statement)
         if statement.query.limit is not None:
             raise SqlError(
-                "LIMIT is for queries on their own: a stream or table has no last row.", position=statement.position
+                f"CREATE {statement.kind.value} AS SELECT statements don't support LIMIT clause.",
+                why="A stream or table has no last row",
+                position=statement.position,
             )
         with_ = properties.read(statement.properties, sink=True)
         prefix = self.settings.get(TOPIC_PREFIX, "")

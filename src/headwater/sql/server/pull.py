@@ -28,6 +28,7 @@ from headwater.sql.plan.relations import (
     condition_of,
     values_of,
 )
+from headwater.sql.plan.rewriting import columns as columns_of
 from headwater.sql.plan.rewriting import parts, replaced
 from headwater.sql.plan.selecting import Item, spread
 from headwater.sql.plan.sources import WINDOW_BOUNDS
@@ -140,6 +141,7 @@ def plan(query: tree.Query, source: SourceInfo, alias: str) -> PullPlan:
         expressions = [rewrite(each) for each in expressions]
         order = [(rewrite(each), descending) for each, descending in order]
         having = rewrite(having) if having is not None else None
+        _check_grouped([*expressions, *(each for each, _ in order), *([having] if having else [])], relation, items)
     keys = {each.name for each in source.key_columns} | set(WINDOW_BOUNDS if source.window else ())
 
     def role_of(item: Item) -> Role:
@@ -165,6 +167,18 @@ def plan(query: tree.Query, source: SourceInfo, alias: str) -> PullPlan:
         query.limit,
         lookup_of(query.where, source),
     )
+
+
+def _check_grouped(expressions: Sequence[tree.Expression], relation: Relation, items: Sequence[Item]) -> None:
+    """Columns of the rows themselves have as many values as their group has rows. ORDER BY may name the result's."""
+    names, results = {each.name for each in relation.row}, {each.name for each in items}
+    for column in (each for expression in expressions for each in columns_of(expression)):
+        if column.name in names and (column.source is not None or column.name not in results):
+            raise SqlError(
+                f"Non-aggregate SELECT expression(s) not part of GROUP BY: {column.name}",
+                hint="Either add the column(s) to the GROUP BY or remove them from the SELECT.",
+                position=column.position,
+            )
 
 
 def _named(expression: tree.Expression, names: dict[str, tree.Expression]) -> tree.Expression:

@@ -28,7 +28,7 @@ from headwater.sql.plan import grouping, reading
 from headwater.sql.plan.catalog import Column, SourceInfo
 from headwater.sql.plan.session import Session
 from headwater.sql.server import duckdb_queries, pull, push, rights
-from headwater.sql.server.config import LAG_MAX, SCANS, STREAM_PULLS, SqlServerConfig
+from headwater.sql.server.config import LAG_MAX, LIMITED_PULLS, SCANS, STREAM_PULLS, SqlServerConfig
 from headwater.sql.server.duckdb_functions import own_functions
 from headwater.sql.server.duckdb_pool import DuckDbPool
 from headwater.sql.server.printing import Printer, Registered
@@ -46,6 +46,7 @@ _log: Final = logging.getLogger("headwater.sql")
 READ_AHEAD: Final = "ksql.query.pull.read.ahead.rows.max"
 _UNKNOWN_TO_DUCKDB: Final = ("Catalog Error", "Binder Error", "Parser Error")
 _AHEAD_AGAIN_S: Final = 10.0
+_AS_PUSH: Final = "Add EMIT CHANGES if you intended to issue a push query."
 _FORMATS: Final = {SchemaType.AVRO: "AVRO", SchemaType.PROTOBUF: "PROTOBUF", SchemaType.JSON: "JSON_SR"}
 
 
@@ -158,6 +159,7 @@ class RowQueries:
         query = statements[0].query
         if query.emit is not None:
             return await self._push(query, properties, pieces[0], caller, tombstones=tombstones)
+        check_pulled(query, properties)
         if self._is_for_analytics(query):
             return await self._beyond(query, pieces[0], properties, caller)
         assert isinstance(query.source, tree.Source)
@@ -440,6 +442,25 @@ def _registered(settings: Mapping[str, str]) -> Iterator[Registered]:
             return None if found is None else (_FORMATS[found[0]], found[1])
 
         yield read
+
+
+def check_pulled(query: tree.Query, properties: Mapping[str, str]) -> None:
+    """Clauses that a pull query may not have, here or by its properties. Raises SqlError."""
+    if query.limit is not None and not reading.is_set(properties, LIMITED_PULLS, default=True):
+        raise SqlError(
+            "LIMIT clause in pull queries is currently disabled.",
+            hint=f"You can enable them by setting {LIMITED_PULLS}=true. {_AS_PUSH}",
+            position=query.position,
+        )
+    source = query.source
+    while isinstance(source, tree.Join):
+        if source.within is not None:
+            raise SqlError(
+                "Pull queries don't support WITHIN clauses: they join all rows of their sources.",
+                hint=_AS_PUSH,
+                position=source.within.position,
+            )
+        source = source.left
 
 
 def check_enabled(source: SourceInfo, properties: Mapping[str, str], *, scans: bool) -> None:
