@@ -28,7 +28,7 @@ from headwater.sql.plan import grouping, reading
 from headwater.sql.plan.catalog import Column, SourceInfo
 from headwater.sql.plan.session import Session
 from headwater.sql.server import duckdb_queries, pull, push, rights
-from headwater.sql.server.config import LAG_MAX, LIMITED_PULLS, SCANS, STREAM_PULLS, SqlServerConfig
+from headwater.sql.server.config import LAG_MAX, LIMITED_PULLS, RANGE_SCANS, SCANS, STREAM_PULLS, SqlServerConfig
 from headwater.sql.server.duckdb_functions import own_functions
 from headwater.sql.server.duckdb_pool import DuckDbPool
 from headwater.sql.server.printing import Printer, Registered
@@ -171,7 +171,8 @@ class RowQueries:
                 made = push.PushQuery(planned, self._config.client, properties, to_end=True)
                 return Answer(None, made.columns, made.rows(), goes_by=True, limit=query.limit)
             answer = pull.plan(query, source, query.source.alias)
-        check_enabled(source, properties, scans=answer.lookup == ALL)
+        by_range = answer.lookup.keys is None and not reading.is_set(properties, RANGE_SCANS, default=True)
+        check_enabled(source, properties, scans=by_range or answer.lookup == ALL)
         return Answer(None, answer.columns, self._pulled(answer, source, self._lag_max(properties)))
 
     def _lag_max(self, properties: Mapping[str, str]) -> int:

@@ -21,6 +21,7 @@ from headwater.sql.plan.session import KEY_FORMAT, OFFSET_RESET, TOPIC_PREFIX, V
 from headwater.sql.server.config import (
     LAG_MAX,
     LIMITED_PULLS,
+    RANGE_SCANS,
     SCANS,
     SETTABLE,
     STREAM_PULLS,
@@ -63,6 +64,7 @@ _VALUES: Final = {
     SCANS: _TRUTH,
     STREAM_PULLS: _TRUTH,
     LIMITED_PULLS: _TRUTH,
+    RANGE_SCANS: _TRUTH,
     LAG_MAX: (re.compile("[0-9]{1,19}"), "a number of offsets"),
     **{name: _LIMIT for name in SETTABLE if name.startswith("ksql.functions.")},
 }
