@@ -474,7 +474,7 @@ def check_enabled(source: SourceInfo, properties: Mapping[str, str], *, scans: b
         )
     if scans and source.kind is SourceKind.TABLE and not reading.is_set(properties, SCANS, default=True):
         raise SqlError(
-            f"The query looks at all rows of {source.name}: its WHERE clause names neither keys nor a range of them.",
-            why="Table scans are disabled",
+            "Query requires table scan to be enabled.",
+            why=f"It looks at all rows of {source.name}: its WHERE clause names neither keys nor a range of them",
             hint=f"Table scans can be enabled by setting {SCANS}=true.",
         )
