@@ -1,13 +1,16 @@
 """Pull queries over one table: WHERE, GROUP BY, HAVING, ORDER BY and LIMIT over the rows that it has now, by the same
 expressions and aggregates as elsewhere. A condition on the key or on the start of the window looks at those rows only.
+LIMIT without ORDER BY goes by the key, so that what follows a page is found by its last key.
 """
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
-from typing import Any
+from operator import itemgetter
+from typing import Any, Final
 
 from headwater.sql.expressions.column_scope import Scope
 from headwater.sql.expressions.compiling import Compiler
@@ -17,6 +20,7 @@ from headwater.sql.functions.scope import aggregate_named
 from headwater.sql.language import tree, types
 from headwater.sql.language.errors import SqlError
 from headwater.sql.language.tree import Role, SourceKind
+from headwater.sql.language.types import Base
 from headwater.sql.plan import reading
 from headwater.sql.plan.catalog import Column, SourceInfo
 from headwater.sql.plan.relations import (
@@ -34,6 +38,8 @@ from headwater.sql.plan.selecting import Item, spread
 from headwater.sql.plan.sources import WINDOW_BOUNDS
 from headwater.sql.server.lookup import Lookup, lookup_of
 
+_UNORDERED: Final = (Base.ARRAY, Base.MAP, Base.STRUCT)
+
 
 @dataclass(frozen=True, slots=True)
 class PullPlan:
@@ -46,6 +52,7 @@ class PullPlan:
     descending: tuple[bool, ...]  # of each of `order`
     limit: int | None
     lookup: Lookup  # the only rows that WHERE can take
+    by_key: tuple[int, ...] = ()  # the places in rows by which LIMIT counts, where nothing else is said
 
     def answer(self, rows: list[list[Any]]) -> list[list[Any]]:
         """The result over the rows of the table. Pure, so that a thread may do it."""
@@ -55,9 +62,17 @@ class PullPlan:
         rows = _passing(self.having, rows)
         if self.descending:
             rows = self._ordered(rows)
+        elif self.by_key:
+            rows = self._first_by_key(rows, len(rows) if self.limit is None else self.limit)
         if self.limit is not None:
             rows = rows[: self.limit]
         return self.select.all(rows)
+
+    def _first_by_key(self, rows: list[list[Any]], count: int) -> list[list[Any]]:
+        try:
+            return heapq.nsmallest(count, rows, key=itemgetter(*self.by_key))
+        except TypeError:  # a part of a key is NULL
+            return heapq.nsmallest(count, rows, key=lambda row: [_sort_key(row[each]) for each in self.by_key])
 
     def _ordered(self, rows: list[list[Any]]) -> list[list[Any]]:
         found = list(zip(self.order.all(rows), rows, strict=True))
@@ -166,7 +181,17 @@ def plan(query: tree.Query, source: SourceInfo, alias: str) -> PullPlan:
         tuple(descending for _, descending in order),
         query.limit,
         lookup_of(query.where, source),
+        _places_of_key(relation) if query.limit is not None and not order and groups is None else (),
     )
+
+
+def _places_of_key(relation: Relation) -> tuple[int, ...]:
+    """Of the columns of the key, then of the start of its window; none where a type of them has no order."""
+    if any(each.type.base in _UNORDERED for each in relation.key):
+        return ()
+    names = [*(each.name for each in relation.key), *(["WINDOWSTART"] if relation.window is not None else [])]
+    places = {each.name: place for place, each in enumerate(relation.row)}
+    return tuple(places[name] for name in names)
 
 
 def _check_grouped(expressions: Sequence[tree.Expression], relation: Relation, items: Sequence[Item]) -> None:
