@@ -6,6 +6,7 @@ Integers wrap at 32 and 64 bits, division cuts towards zero, doubles are written
 from __future__ import annotations
 
 import math
+import re
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any, Final
@@ -160,13 +161,25 @@ def java_timestamp(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%S").rjust(19, "0") + f".{moment.microsecond // 1000:03}"
 
 
+_MIDNIGHT: Final = re.compile(r"\d{4}-\d{2}-\d{2}T24(?![:.0]*[1-9])")
+
+
 def parse_timestamp(text: str) -> datetime:
-    """An ISO date, or date and time, with or without a zone; without one it means UTC."""
+    """An ISO date, or date and time, with or without a zone; without one it means UTC. 24 o'clock is the next
+    midnight.
+    """
     shown = text.strip()
+    midnight = _MIDNIGHT.match(shown)
+    if midnight is not None:
+        shown = f"{shown[:10]}T00{shown[13:]}"
     try:
         moment = datetime.fromisoformat(shown.replace("Z", "+00:00"))
     except ValueError:
         moment = _partial_timestamp(shown)
+    try:
+        moment += timedelta(days=1 if midnight is not None else 0)
+    except OverflowError:
+        raise EvaluationError(f"Failed to parse timestamp '{text}': it is behind the year 9999") from None
     return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
 
 

@@ -79,7 +79,7 @@ def test_null_in_a_concatenation_is_null_however_long_it_is(first: str, others: 
 @pytest.mark.parametrize("others", ["NULL", "t"])
 def test_a_concatenation_that_begins_with_null_twice_is_refused_however_long_it_is(others: str, count: int) -> None:
     text = " || ".join(["NULL", "NULL", *[others] * count])
-    with pytest.raises(SqlError, match=r"Unsupported arithmetic types: None \+ None"):
+    with pytest.raises(SqlError, match=r"Unsupported arithmetic types: NULL \+ NULL"):
         _values(f"CREATE STREAM u AS SELECT id, {text} AS x FROM s;", {"t": "n"})
 
 

@@ -52,7 +52,8 @@ def arithmetic(symbol: str, left: Compiled, right: Compiled, position: Position)
         return Compiled(given, _operation(_joined, left.evaluate, right.evaluate), together)
     wide = types.widest(left.type or types.INTEGER, right.type or types.INTEGER)
     if wide is None or given is None:
-        raise SqlError(f"Unsupported arithmetic types: {left.type} {symbol} {right.type}", position=position)
+        shown = f"{left.type or 'NULL'} {symbol} {right.type or 'NULL'}"
+        raise SqlError(f"Unsupported arithmetic types: {shown}", position=position)
     if isinstance(wide, DecimalType):
         return _decimals(symbol, left, right)
     one, other = converted(left, wide), converted(right, wide)

@@ -28,6 +28,14 @@ class Scope:
                 hint=f"Write its source before it, as in `s`.{types.quoted(column.name)}.",
                 position=column.position,
             )
+        sources = dict.fromkeys(source for source, _ in self.columns if source is not None)
+        has_sources = bool(sources) or not self.columns  # rows of groups have columns and no sources
+        if column.source is not None and column.source not in sources and has_sources:
+            raise SqlError(
+                f"'{column.source}' is not a valid stream/table name or alias.",
+                hint=did_you_mean(column.source, sources),
+                position=column.position,
+            )
         shown = f"{column.source}.{column.name}" if column.source else column.name
         names = [name for source, name in self.columns if source == column.source]
         raise SqlError(

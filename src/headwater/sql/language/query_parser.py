@@ -1,7 +1,7 @@
 """Queries: SELECT ... FROM ... with its clauses, joins and windows."""
 
 from headwater.sql.language import tree
-from headwater.sql.language.errors import SqlSyntaxError
+from headwater.sql.language.errors import SqlError, SqlSyntaxError
 from headwater.sql.language.expression_parser import parse_expression
 from headwater.sql.language.token_reader import RESERVED, TokenReader
 from headwater.sql.language.tokens import Kind
@@ -63,7 +63,7 @@ def parse_query(reader: TokenReader) -> tree.Query:
         if emit is tree.Emit.CHANGES:
             reader.expect("CHANGES")
     if reader.accept("LIMIT"):
-        limit = reader.integer("how many rows")
+        limit = _limit(reader)
     return tree.Query(
         tuple(select),
         source,
@@ -77,6 +77,14 @@ def parse_query(reader: TokenReader) -> tree.Query:
         limit,
         position=position,
     )
+
+
+def _limit(reader: TokenReader) -> int:
+    """A number that is none of rows is told so; DuckDB would round it."""
+    position = reader.token.position
+    if reader.token.text == "-" or reader.token.kind in (Kind.DECIMAL, Kind.FLOAT):
+        raise SqlError("Value must be integer for command: LIMIT", why="It is 0 or more rows", position=position)
+    return reader.integer("how many rows")
 
 
 def _select_item(reader: TokenReader) -> tree.SelectItem | tree.SelectAll | tree.SelectFields:

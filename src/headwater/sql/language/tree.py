@@ -293,6 +293,7 @@ class CreateSource(Statement):
     or_replace: bool = False
     if_not_exists: bool = False
     read_only: bool = False  # CREATE SOURCE ...
+    is_complete: bool = field(default=False, compare=False)  # columns of the schema registry are in it
 
 
 @dataclass(frozen=True, slots=True)

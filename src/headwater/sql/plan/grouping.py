@@ -136,8 +136,21 @@ def _calls(expressions: Sequence[tree.Expression], relation: Relation) -> list[_
     for expression in expressions:
         for each in parts(expression):
             if isinstance(each, tree.Call) and is_aggregate(each) and each not in found:
+                _check_bounds(each, relation)
                 found[each] = _call(each, compiler)
     return list(found.values())
+
+
+def _check_bounds(call: tree.Call, relation: Relation) -> None:
+    """The windows of a query are those of its groups: what is gathered has none, unless it had before."""
+    known = {each.name for each in relation.row}
+    for each in (column for argument in call.arguments for column in columns(argument)):
+        if each.name in WINDOW_BOUNDS and each.name not in known:
+            raise SqlError(
+                f"Window bounds column {each.name} can only be used in the SELECT clause of windowed aggregations and can "
+                "not be passed to aggregate functions.",
+                position=each.position,
+            )
 
 
 def _call(call: tree.Call, compiler: Compiler) -> _Call:

@@ -45,7 +45,12 @@ def _placed(given: RowFormat, subject: str, schemas: Schemas | None, used: bool)
 def inferred(
     statement: tree.CreateSource, schemas: Schemas | None, default_key: str | None, default_value: str | None
 ) -> tree.CreateSource:
-    """The statement with the columns that the registry has for its topic, where it names none. Raises SqlError."""
+    """The statement with the columns that the registry has for its topic, where it names none. Raises SqlError.
+
+    A statement that was completed before stays as it is: it has both the columns and the id of their schema.
+    """
+    if statement.is_complete:
+        return statement
     given = clauses.read(statement.properties, sink=False)
     key_format = given.key(RowFormat(default_key or clauses.DEFAULT_KEY_FORMAT))
     value_format = given.value(RowFormat(default_value) if default_value else None)
@@ -67,7 +72,7 @@ def inferred(
     else:
         found = _columns(values, value_format.options, f"{given.topic}-value", schemas, statement, key=False)
         columns += [tree.ColumnDefinition(each.name, each.type) for each in found]
-    made = replace(statement, columns=tuple(columns))
+    made = replace(statement, columns=tuple(columns), is_complete=True)
     text = _text(made)
     object.__setattr__(made, "position", statement.position)
     object.__setattr__(made, "text", text)

@@ -14,7 +14,7 @@ from headwater.sql.language import tree, types
 from headwater.sql.language.errors import SqlError, did_you_mean
 from headwater.sql.language.tree import SourceKind
 from headwater.sql.plan.catalog import SourceInfo
-from headwater.sql.plan.sources import check_writable
+from headwater.sql.plan.sources import PSEUDO, check_writable
 from headwater.sql.values import EvaluationError
 
 
@@ -30,15 +30,16 @@ class Insertion:
 
 def insertion_of(target: SourceInfo, statement: tree.InsertValues) -> Insertion:
     check_insertable(target)
-    names = statement.columns or tuple(each.name for each in (*target.key_columns, *target.value_columns))
-    if len(names) != len(statement.values):
-        raise SqlError(
-            f"Expected number and order of columns to match. Expected {len(names)} values, got {len(statement.values)}.",
-            position=statement.position,
-        )
+    names = _names(target, statement)
     given: dict[str, Any] = {}
     known = {each.name: each.type for each in target.columns} | {"ROWTIME": types.BIGINT}
     for name, expression in zip(names, statement.values, strict=True):
+        if name in PSEUDO and name not in known:
+            raise SqlError(
+                f"Inserting into column {types.quoted(name)} is not allowed.",
+                why="The broker gives it to each record",
+                position=expression.position,
+            )
         if name not in known:
             raise SqlError(
                 f"Column name {types.quoted(name)} does not exist.",
@@ -51,6 +52,27 @@ def insertion_of(target: SourceInfo, statement: tree.InsertValues) -> Insertion:
     row = [given.get(each.name) for each in target.value_columns]
     key = None if not keys or all(each is None for each in keys) else keys
     return Insertion(target, key, row, given.get("ROWTIME"))
+
+
+def _names(target: SourceInfo, statement: tree.InsertValues) -> tuple[str, ...]:
+    """The column of each value."""
+    count = len(statement.values)
+    if statement.columns:
+        if len(statement.columns) != count:
+            raise SqlError(
+                f"Expected number columns and values to match: {len(statement.columns)}, {count}",
+                position=statement.position,
+            )
+        return statement.columns
+    names = tuple(each.name for each in (*target.key_columns, *target.value_columns))
+    if len(names) != count:
+        shown = ", ".join(map(types.quoted, names))
+        raise SqlError(
+            f"Expected a value for each column. Expected Columns: [{shown}]. Got {count} values.",
+            hint="Name the columns that have values before VALUES; the others are NULL.",
+            position=statement.position,
+        )
+    return names
 
 
 def check_insertable(target: SourceInfo) -> None:

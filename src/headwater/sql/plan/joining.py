@@ -238,6 +238,10 @@ def _tables(node: tree.Join, one: _Side, other: _Side, errors: Errors) -> Relati
                 f"Invalid join type: {node.kind.value} join not supported for foreign-key table-table join.",
                 position=node.position,
             )
+        if one.relation.window is not None:
+            raise SqlError(
+                "Foreign-key table-table joins are not supported on windowed tables.", position=node.position
+            )
         return _foreign_key(node, one, other, combine, errors)
     if node.kind is JoinKind.RIGHT:
         joined = right.left_join(left, lambda key, second, first: combine(key, first, second))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -54,13 +54,14 @@ class LastStep:
 @dataclass(frozen=True, slots=True)
 class Result:
     """What a query gives: a relation whose row is exactly the value columns, and the names of its columns. Of a query
-    on its own, the row becomes that by the last steps.
+    on its own, the row becomes that by the last steps, and `gone` is the row of a key that is no more.
     """
 
     relation: Relation
     key: tuple[Column, ...]
     value: tuple[Column, ...]
     last: tuple[LastStep, ...] = ()
+    gone: Callable[[Any], list[Any]] | None = None
 
 
 class QueryBuilder:
@@ -76,10 +77,12 @@ class QueryBuilder:
         transient: bool = False,
         throws: bool = False,
         store: str | None = None,
+        spreads_bounds: bool = True,
     ) -> None:
         """`reset`: where streams are read from at first; tables are always read from their beginning. `transient`: the
         rows go to whoever asked, so all columns are in the row, and the key need not be selected. `throws`: a row of a
         source without a time ends the query. `store`: of the groups of the query that this one goes on for.
+        `spreads_bounds`: `*` of a join has the bounds of windows.
         """
         self._app = app
         self._catalog = catalog
@@ -87,7 +90,7 @@ class QueryBuilder:
         self._reset = reset
         self._transient = transient
         self._throws = throws
-        self._store = store
+        self._store, self._spreads_bounds = store, spreads_bounds
         self._plain = False  # the query asks for no pseudo column
         self._last: list[LastStep] = []
         self.together: list[frozenset[str]] = []  # topics that a join needs equally partitioned
@@ -96,6 +99,8 @@ class QueryBuilder:
     def build(self, query: tree.Query, what: str, with_: properties.With) -> Result:
         transient = self._transient
         _check_clauses(query)
+        if transient and query.group_by is None and _gathers(query):
+            query = replace(query, group_by=(tree.Literal("", position=query.position),))  # all rows are one group
         self._plain = not transient and not RESERVED & names_of(query)
         relation = self._source(query.source)
         key_format = with_.key(_default_key(relation, query))
@@ -106,7 +111,7 @@ class QueryBuilder:
         relation = self._exploded(calls, relation) if calls else relation
         if query.partition_by is not None:
             relation = self._partitioned(query, relation, key_format)
-        items = selecting.spread(query, relation, transient=transient)
+        items = selecting.spread(query, relation, transient=transient, bounds=self._spreads_bounds)
         synthetic = {call: f"KSQL_SYNTH_{place}" for place, call in enumerate(calls)}
         items = [Item(each.name, _synthetic(each.expression, synthetic)) for each in items] if calls else items
         having = query.having
@@ -117,7 +122,7 @@ class QueryBuilder:
             relation = grouped.relation
             items = [Item(each.name, grouped.rewrite(each.expression)) for each in items]
             having = grouped.rewrite(having) if having is not None else None
-        elif any(grouping.has_aggregates(each.expression) for each in items):
+        elif any(grouping.has_aggregates(each.expression) for each in items):  # not of a query on its own
             raise SqlError(
                 "Use of aggregate functions requires a GROUP BY clause.",
                 why=f"Aggregate functions: {', '.join(_aggregates(items))}",
@@ -288,7 +293,8 @@ class QueryBuilder:
             selected.append((item.name, compiled))
         made = selection(selected, self._errors)
         if transient:
-            return Result(relation, (), tuple(columns), (*self._last, LastStep(made, filters=False)))
+            last = (*self._last, LastStep(made, filters=False))
+            return Result(relation, (), tuple(columns), last, selecting.of_gone_keys(items, relation))
         node = relation.node.map_values(made.of_records, value=ROWS)
         role = Role.PRIMARY_KEY if relation.kind is SourceKind.TABLE else Role.KEY
         keys = tuple(
@@ -426,6 +432,10 @@ def _check_clauses(query: tree.Query) -> None:
         )
     if query.emit is tree.Emit.FINAL and query.window is None:
         raise SqlError("EMIT FINAL is only supported for windowed aggregations.", position=query.position)
+
+
+def _gathers(query: tree.Query) -> bool:
+    return any(isinstance(each, tree.SelectItem) and grouping.has_aggregates(each.expression) for each in query.select)
 
 
 def _aggregates(items: Sequence[Item]) -> list[str]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from headwater.sql.language import tree, types
 from headwater.sql.language.errors import SqlError
 from headwater.sql.language.types import StructType
+from headwater.sql.plan import windowed
 from headwater.sql.plan.relations import KeyColumn, Relation
 from headwater.sql.plan.sources import RESERVED, WINDOW_BOUNDS
 
@@ -20,15 +22,15 @@ class Item:
     expression: tree.Expression
 
 
-def spread(query: tree.Query, relation: Relation, *, transient: bool = False) -> list[Item]:
+def spread(query: tree.Query, relation: Relation, *, transient: bool = False, bounds: bool = True) -> list[Item]:
     """All columns of the result, in order, each with a name of its own. Rows of a transient query may have pseudo
-    columns.
+    columns. `bounds`: `*` of a join has the windows of its sources.
     """
     items: list[Item] = []
     names, place_of = _Names(relation), relation.key_places()
     for each in query.select:
         if isinstance(each, tree.SelectAll):
-            found = _all(each, relation, transient)
+            found = _all(each, relation, transient or (bounds and len(relation.sources) > 1))
         elif isinstance(each, tree.SelectFields):
             found = _fields(each, relation)
         else:
@@ -52,7 +54,7 @@ def spread(query: tree.Query, relation: Relation, *, transient: bool = False) ->
     return items
 
 
-def _all(item: tree.SelectAll, relation: Relation, transient: bool) -> list[tuple[str, tree.Expression]]:
+def _all(item: tree.SelectAll, relation: Relation, has_bounds: bool) -> list[tuple[str, tree.Expression]]:
     """Key columns first, then value columns, source by source."""
     joined = len(relation.sources) > 1
     if item.source is not None and item.source not in [alias for alias, _ in relation.sources]:
@@ -69,7 +71,7 @@ def _all(item: tree.SelectAll, relation: Relation, transient: bool) -> list[tupl
             continue
         keys = {each.name for each in source.key_columns} if joined else {each.name for each in relation.key}
         visible = [each for each in relation.row if each.source == alias and not each.pseudo]
-        if transient and source.window is not None:
+        if has_bounds and source.window is not None:
             bounds = [each for each in relation.row if each.source == alias and each.name in WINDOW_BOUNDS]
             visible = [
                 *(each for each in visible if each.name in keys),
@@ -125,6 +127,24 @@ class _Names:
             number += 1
         self._numbers[what] = number
         return found
+
+
+def of_gone_keys(items: Sequence[Item], relation: Relation) -> Callable[[Any], list[Any]]:
+    """The row that tells that a key is gone: columns that are of the key, or bounds of its window, have values."""
+    place_of, width = relation.key_places(), len(relation.key)
+    bounds = {name: width + place for place, name in enumerate(WINDOW_BOUNDS)} if relation.window else {}
+    places = [
+        bounds.get(item.expression.name, place_of(item.expression))
+        if isinstance(item.expression, tree.Column)
+        else place_of(item.expression)
+        for item in items
+    ]
+
+    def row(key: Any) -> list[Any]:
+        known = [*(windowed.bare(key) or [None] * width), *windowed.bounds(key)]
+        return [None if place is None else known[place] for place in places]
+
+    return row
 
 
 @dataclass(frozen=True, slots=True)

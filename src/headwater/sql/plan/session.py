@@ -75,6 +75,7 @@ class Session:
     # OR REPLACE is checked, and a QUERY_ID that was used before has a new application: statements of older logs were
     # accepted without, and their queries must stay what they are.
     checks_successors: bool = True
+    spreads_bounds: bool = True  # the same of `*` of a join of windowed streams, which has the bounds of their windows
     used_ids: set[str] = field(default_factory=set)  # of QUERY_ID
     ended: set[str] = field(default_factory=set)  # applications of queries that are no more
     declared: Shape | None = None  # of the CREATE FUNCTION that was accepted elsewhere: its code need not be here
@@ -344,7 +345,15 @@ class Session:
 
     def _builder(self, app: App, errors: Errors, store: str | None = None) -> QueryBuilder:
         throws = self._is_set(reading.THROW_ON_INVALID)
-        return QueryBuilder(app, self.catalog, errors, reset=self._reset(), throws=throws, store=store)
+        return QueryBuilder(
+            app,
+            self.catalog,
+            errors,
+            reset=self._reset(),
+            throws=throws,
+            store=store,
+            spreads_bounds=self.spreads_bounds,
+        )
 
     def _is_set(self, name: str) -> bool:
         return reading.is_set(self.settings, name, accepted=not self.checks_schemas)
@@ -367,7 +376,9 @@ class Session:
         replaced = self._replaced(statement)
         if statement.query.limit is not None:
             raise SqlError(
-                "LIMIT is for queries on their own: a stream or table has no last row.", position=statement.position
+                f"CREATE {statement.kind.value} AS SELECT statements don't support LIMIT clause.",
+                why="A stream or table has no last row",
+                position=statement.position,
             )
         with_ = properties.read(statement.properties, sink=True)
         prefix = self.settings.get(TOPIC_PREFIX, "")

@@ -13,8 +13,11 @@ from headwater.web.messages import HttpError, Request, Response
 KSQL_JSON: Final = "application/vnd.ksql.v1+json"
 JSON: Final = "application/json"
 DELIMITED: Final = "application/vnd.ksqlapi.delimited.v1"
+PROTOBUF: Final = "application/vnd.ksql.v1+protobuf"
 DOCUMENTS: Final = (KSQL_JSON, JSON)  # what an endpoint that gives one document offers
-ROWS: Final = (DELIMITED, JSON, KSQL_JSON)  # a line for each row, or one array
+ACKS: Final = (DELIMITED, JSON)  # a line for each row, or one array
+ROWS: Final = (*ACKS, KSQL_JSON, PROTOBUF)
+OLDER_ROWS: Final = (KSQL_JSON, JSON, DELIMITED, PROTOBUF)
 ANYTHING: Final = ()  # its answer has no body
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -39,5 +42,5 @@ def producing(offered: tuple[str, ...], handler: Handler) -> Handler:
 
 
 def wants_array(request: Request) -> bool:
-    """Whether rows are to be one JSON array, not a line for each."""
-    return accepted(request, ROWS) != DELIMITED
+    """Whether acknowledgements are to be one JSON array, not a line for each."""
+    return accepted(request, ACKS) != DELIMITED

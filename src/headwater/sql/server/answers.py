@@ -12,7 +12,6 @@ from headwater.sql.functions.python_functions import CATEGORY
 from headwater.sql.functions.registry import ScalarFunction
 from headwater.sql.functions.scope import MadeFunction
 from headwater.sql.functions.signatures import Signature, parse_signature
-from headwater.sql.language import types
 from headwater.sql.language.errors import SqlError, did_you_mean
 from headwater.sql.language.tree import SourceKind
 from headwater.sql.language.types import ArrayType, Base, DecimalType, MapType, StructType, Type
@@ -274,4 +273,5 @@ def _writer(given: Type) -> Callable[[Any], Any]:
 
 
 def schema_text(columns: tuple[Column, ...]) -> str:
-    return types.listed((each.name, each.type) for each in columns)
+    """As the header of rows has it: ksqlDB calls the columns of a key so only where a table was asked."""
+    return ", ".join(map(str, columns))

@@ -18,13 +18,24 @@ from headwater.base.acls import Operation
 from headwater.base.errors import KafkaError, UserError
 from headwater.sql.functions.patterns import pattern
 from headwater.sql.json_text import dump
-from headwater.sql.language import tree
 from headwater.sql.language.errors import SqlError
-from headwater.sql.language.parser import split
 from headwater.sql.plan.catalog import SourceInfo
 from headwater.sql.plan.insertion import check_insertable
-from headwater.sql.server import answers, inserting, rights, ws_query
-from headwater.sql.server.accepting import ANYTHING, DELIMITED, DOCUMENTS, KSQL_JSON, ROWS, producing, wants_array
+from headwater.sql.server import answers, inserting, rights, row_answers, ws_query
+from headwater.sql.server.accepting import (
+    ACKS,
+    ANYTHING,
+    DELIMITED,
+    DOCUMENTS,
+    JSON,
+    KSQL_JSON,
+    OLDER_ROWS,
+    PROTOBUF,
+    ROWS,
+    accepted,
+    producing,
+    wants_array,
+)
 from headwater.sql.server.health import Health, cluster_status
 from headwater.sql.server.node import SqlNode
 from headwater.sql.server.refusals import BAD_STATEMENT, code_of
@@ -53,9 +64,9 @@ def make_door(node: SqlNode) -> Door:
     router = Router()
     for method, path, offered, handler in (
         ("POST", "/ksql", DOCUMENTS, api.ksql),
-        ("POST", "/query", DOCUMENTS, api.query),
+        ("POST", "/query", OLDER_ROWS, api.query),
         ("POST", "/query-stream", ROWS, api.query_stream),
-        ("POST", "/inserts-stream", ROWS, api.inserts_stream),
+        ("POST", "/inserts-stream", ACKS, api.inserts_stream),
         ("POST", "/close-query", ANYTHING, api.close_query),
         ("POST", "/ksql/terminate", DOCUMENTS, api.terminate),
         ("GET", "/", ANYTHING, api.info),
@@ -183,62 +194,37 @@ class Api:
         body = _object(request)
         text = _text(body, "sql")
         settings = _properties(body, "properties") | _properties(body, "streamsProperties")
+        form = accepted(request, ROWS) or DELIMITED
+        return await self._rows(request, text, settings, _strings(body, "sessionVariables"), form)
+
+    async def _rows(
+        self, request: Request, text: str, settings: Mapping[str, str], variables: Mapping[str, str], form: str
+    ) -> Response:
+        """`form`: the content type of the answer."""
+        is_older = form in (KSQL_JSON, PROTOBUF)
         try:
-            query_id, columns, rows = await self._node.row_queries.query(
-                text, settings, _strings(body, "sessionVariables"), request.caller
-            )
+            answer = await self._node.row_queries.query(text, settings, variables, request.caller, tombstones=is_older)
+            body = row_answers.sent(answer, form)
         except SqlError as error:
             return statement_error(error, text)
-        header = {
-            "queryId": query_id,
-            "columnNames": [each.name for each in columns],
-            "columnTypes": [str(each.type) for each in columns],
-        }
-        write = answers.row_writers(columns)
-        as_array = wants_array(request)
-
-        async def lines() -> AsyncIterator[bytes]:
-            yield (b"[" if as_array else b"") + _line(header, newline=not as_array)
-            async for row in rows:
-                yield (b",\n" if as_array else b"") + _line(write(row), newline=not as_array)
-            if as_array:
-                yield b"]"
-
-        return Response(
-            200, _guarded(lines(), as_array), {"Content-Type": "application/json" if as_array else DELIMITED}
-        )
+        return Response(200, _guarded(body, form != DELIMITED), {"Content-Type": form})
 
     async def query(self, request: Request) -> Response:
-        """The older form: an array of `{"header"}`, `{"row"}` and, at the end of a limit, `{"finalMessage"}`."""
+        """As /query-stream, in the older form unless another is asked for; and PRINT."""
         body = _object(request)
         text, settings = _text(body, "ksql"), _properties(body, "streamsProperties")
         await self._catch_up(body)
         try:
-            statements = [each for piece in split(text) for each in self._node.engine.session.parse(piece)]
-            if len(statements) == 1 and isinstance(statements[0], tree.Print):
-                await self._node.row_queries.check_printable(statements[0], request.caller)
-                return Response(
-                    200, _encoded(self._node.row_queries.printed(statements[0])), {"Content-Type": "text/plain"}
-                )
-            query_id, columns, rows = await self._node.row_queries.query(
-                text, settings, _strings(body, "sessionVariables"), request.caller
-            )
+            printed = ws_query.print_in(self._node, text)
+            if printed is not None:
+                await self._node.row_queries.check_printable(printed, request.caller)
+                lines = self._node.row_queries.printed(printed)
+                return Response(200, _encoded(lines), {"Content-Type": "text/plain"})
         except SqlError as error:
             return statement_error(error, text)
-        write = answers.row_writers(columns)
-        limited = isinstance(statements[0], tree.Select) and statements[0].query.limit is not None
-
-        async def lines() -> AsyncIterator[bytes]:
-            header = {"header": {"queryId": query_id or "query", "schema": answers.schema_text(columns)}}
-            yield b"[" + _line(header, newline=False)
-            async for row in rows:
-                yield b",\n" + _line({"row": {"columns": write(row)}}, newline=False)
-            if query_id is not None:
-                message = "Limit Reached" if limited else "Query Completed"
-                yield b",\n" + _line({"finalMessage": message}, newline=False)
-            yield b"]\n"
-
-        return Response(200, _guarded(lines(), True), {"Content-Type": KSQL_JSON})
+        form = accepted(request, OLDER_ROWS) or KSQL_JSON
+        variables = _strings(body, "sessionVariables")
+        return await self._rows(request, text, settings, variables, KSQL_JSON if form == JSON else form)
 
     async def ws_query(self, request: Request) -> Response:
         return websocket.accept(request, ws_query.messages(self._node, request.query.get("request"), request.caller))

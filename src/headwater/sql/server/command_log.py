@@ -19,9 +19,10 @@ from headwater.client.types import NewTopic
 from headwater.sql.server.closing import LAST_WORDS_S
 
 _FOREVER: Final = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
-VERSION: Final = 3
+VERSION: Final = 4
 QUERIES_NAMED: Final = 2  # before, QUERY_ID of INSERT INTO was read over
 SUCCESSORS_CHECKED: Final = 3  # before, OR REPLACE of columns was not checked, and a QUERY_ID used again went on
+BOUNDS_SPREAD: Final = 4  # before, * of a join of windowed streams had no bounds of their windows
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,12 +16,15 @@ DEFAULT_PORT: Final = 8088
 LAG_MAX: Final = "ksql.query.pull.max.allowed.offset.lag"
 SCANS: Final = "ksql.query.pull.table.scan.enabled"
 STREAM_PULLS: Final = "ksql.query.pull.stream.enabled"
+RANGE_SCANS: Final = "ksql.query.pull.range.scan.enabled"
+LIMITED_PULLS: Final = "ksql.query.pull.limit.clause.enabled"
 # What a user may set for a statement or a query; a server that is given one has it for all statements that do not.
 _SETTABLE: Final = """
     auto.offset.reset ksql.functions._global_.limit ksql.functions.collect_list.limit ksql.functions.collect_set.limit
     ksql.output.topic.name.prefix ksql.persistence.default.format.key ksql.persistence.default.format.value
     ksql.persistence.wrap.single.values ksql.query.pull.max.allowed.offset.lag ksql.timestamp.throw.on.invalid
     ksql.fail.on.deserialization.error ksql.query.pull.stream.enabled ksql.query.pull.table.scan.enabled
+    ksql.query.pull.limit.clause.enabled ksql.query.pull.range.scan.enabled
 """
 SETTABLE: Final = frozenset(_SETTABLE.split())
 _S, _I, _L, _P = ConfigType.STRING, ConfigType.INT, ConfigType.LIST, ConfigType.PASSWORD

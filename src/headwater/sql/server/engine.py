@@ -22,7 +22,7 @@ from headwater.sql.language.tree import SourceKind
 from headwater.sql.plan.insertion import Insertion
 from headwater.sql.plan.processing_errors import Listener
 from headwater.sql.plan.session import PersistentQuery, Session
-from headwater.sql.server.command_log import QUERIES_NAMED, SUCCESSORS_CHECKED, Command
+from headwater.sql.server.command_log import BOUNDS_SPREAD, QUERIES_NAMED, SUCCESSORS_CHECKED, Command
 from headwater.sql.server.config import bare
 from headwater.sql.server.settable import check_system
 
@@ -157,6 +157,7 @@ class Engine:
         trial.declared = _shape(command.declares)
         trial.names_queries = command.version >= QUERIES_NAMED  # else a query that runs would begin anew
         trial.checks_successors = command.version >= SUCCESSORS_CHECKED
+        trial.spreads_bounds = command.version >= BOUNDS_SPREAD
         command_id = "unknown"
         try:
             (statement,) = trial.parse(command.statement, accepted=True)
@@ -173,7 +174,7 @@ class Engine:
         if isinstance(statement, tree.AlterSystem):
             self.system = {**self.system, bare(statement.name): statement.value}
         trial.settings, trial.declared = {}, None
-        trial.checks_schemas = trial.names_queries = trial.checks_successors = True
+        trial.checks_schemas = trial.names_queries = trial.checks_successors = trial.spreads_bounds = True
         before, self.session = self.session, trial
         query_id = done.id if isinstance(done, PersistentQuery) else None
         idle = _what_was_there(statement, before)

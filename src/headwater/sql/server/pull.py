@@ -1,13 +1,16 @@
 """Pull queries over one table: WHERE, GROUP BY, HAVING, ORDER BY and LIMIT over the rows that it has now, by the same
 expressions and aggregates as elsewhere. A condition on the key or on the start of the window looks at those rows only.
+LIMIT without ORDER BY goes by the key, so that what follows a page is found by its last key.
 """
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
-from typing import Any
+from operator import itemgetter
+from typing import Any, Final
 
 from headwater.sql.expressions.column_scope import Scope
 from headwater.sql.expressions.compiling import Compiler
@@ -16,6 +19,8 @@ from headwater.sql.functions.collections import hashable
 from headwater.sql.functions.scope import aggregate_named
 from headwater.sql.language import tree, types
 from headwater.sql.language.errors import SqlError
+from headwater.sql.language.tree import Role, SourceKind
+from headwater.sql.language.types import Base
 from headwater.sql.plan import reading
 from headwater.sql.plan.catalog import Column, SourceInfo
 from headwater.sql.plan.relations import (
@@ -27,9 +32,13 @@ from headwater.sql.plan.relations import (
     condition_of,
     values_of,
 )
+from headwater.sql.plan.rewriting import columns as columns_of
 from headwater.sql.plan.rewriting import parts, replaced
-from headwater.sql.plan.selecting import spread
+from headwater.sql.plan.selecting import Item, spread
+from headwater.sql.plan.sources import WINDOW_BOUNDS
 from headwater.sql.server.lookup import Lookup, lookup_of
+
+_UNORDERED: Final = (Base.ARRAY, Base.MAP, Base.STRUCT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +52,7 @@ class PullPlan:
     descending: tuple[bool, ...]  # of each of `order`
     limit: int | None
     lookup: Lookup  # the only rows that WHERE can take
+    by_key: tuple[int, ...] = ()  # the places in rows by which LIMIT counts, where nothing else is said
 
     def answer(self, rows: list[list[Any]]) -> list[list[Any]]:
         """The result over the rows of the table. Pure, so that a thread may do it."""
@@ -52,9 +62,17 @@ class PullPlan:
         rows = _passing(self.having, rows)
         if self.descending:
             rows = self._ordered(rows)
+        elif self.by_key:
+            rows = self._first_by_key(rows, len(rows) if self.limit is None else self.limit)
         if self.limit is not None:
             rows = rows[: self.limit]
         return self.select.all(rows)
+
+    def _first_by_key(self, rows: list[list[Any]], count: int) -> list[list[Any]]:
+        try:
+            return heapq.nsmallest(count, rows, key=itemgetter(*self.by_key))
+        except TypeError:  # a part of a key is NULL
+            return heapq.nsmallest(count, rows, key=lambda row: [_sort_key(row[each]) for each in self.by_key])
 
     def _ordered(self, rows: list[list[Any]]) -> list[list[Any]]:
         found = list(zip(self.order.all(rows), rows, strict=True))
@@ -138,11 +156,19 @@ def plan(query: tree.Query, source: SourceInfo, alias: str) -> PullPlan:
         expressions = [rewrite(each) for each in expressions]
         order = [(rewrite(each), descending) for each, descending in order]
         having = rewrite(having) if having is not None else None
+        _check_grouped([*expressions, *(each for each, _ in order), *([having] if having else [])], relation, items)
+    keys = {each.name for each in source.key_columns} | set(WINDOW_BOUNDS if source.window else ())
+
+    def role_of(item: Item) -> Role:
+        """A column of the table's key is still called so in rows of the table itself."""
+        is_key = groups is None and isinstance(item.expression, tree.Column) and item.expression.name in keys
+        return Role.KEY if is_key and source.kind is SourceKind.TABLE else Role.VALUE
+
     names = {item.name: expression for item, expression in zip(items, expressions, strict=True)}
     columns, select = [], []
     for item, expression in zip(items, expressions, strict=True):
         compiled = compiler.compile(expression)
-        columns.append(Column(item.name, compiled.type or types.STRING))
+        columns.append(Column(item.name, compiled.type or types.STRING, role_of(item)))
         select.append((item.name, compiled))
     ordered = [("ORDER BY", compiler.compile(_named(each, names))) for each, _ in order]
     return PullPlan(
@@ -155,7 +181,29 @@ def plan(query: tree.Query, source: SourceInfo, alias: str) -> PullPlan:
         tuple(descending for _, descending in order),
         query.limit,
         lookup_of(query.where, source),
+        _places_of_key(relation) if query.limit is not None and not order and groups is None else (),
     )
+
+
+def _places_of_key(relation: Relation) -> tuple[int, ...]:
+    """Of the columns of the key, then of the start of its window; none where a type of them has no order."""
+    if any(each.type.base in _UNORDERED for each in relation.key):
+        return ()
+    names = [*(each.name for each in relation.key), *(["WINDOWSTART"] if relation.window is not None else [])]
+    places = {each.name: place for place, each in enumerate(relation.row)}
+    return tuple(places[name] for name in names)
+
+
+def _check_grouped(expressions: Sequence[tree.Expression], relation: Relation, items: Sequence[Item]) -> None:
+    """Columns of the rows themselves have as many values as their group has rows. ORDER BY may name the result's."""
+    names, results = {each.name for each in relation.row}, {each.name for each in items}
+    for column in (each for expression in expressions for each in columns_of(expression)):
+        if column.name in names and (column.source is not None or column.name not in results):
+            raise SqlError(
+                f"Non-aggregate SELECT expression(s) not part of GROUP BY: {column.name}",
+                hint="Either add the column(s) to the GROUP BY or remove them from the SELECT.",
+                position=column.position,
+            )
 
 
 def _named(expression: tree.Expression, names: dict[str, tree.Expression]) -> tree.Expression:

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from headwater.base.ids import TopicPartition
 from headwater.client import AsyncConsumer
+from headwater.sql.functions.collections import hashable
 from headwater.sql.language import tree
 from headwater.sql.language.errors import SqlError
 from headwater.sql.language.tree import SourceKind
-from headwater.sql.plan import properties, queries, reading
+from headwater.sql.plan import properties, queries, reading, windowed
 from headwater.sql.plan.catalog import Catalog, Column
 from headwater.sql.plan.relations import Errors
 from headwater.sql.server.views import READING
@@ -32,10 +33,15 @@ _numbers = itertools.count()
 RESET = "auto.offset.reset"
 
 
+class Tombstone(list[Any]):
+    """The row of a key that a table has no more: only the columns of the key have values."""
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """A query on its own, compiled: its application appends rows to `rows`, and `last` makes of them those of the
-    result, all that came together at once.
+    result, all that came together at once. Of a table, each has its key with it, and None instead of a row tells that
+    the key is gone: `gone` makes a row of that.
     """
 
     id: str
@@ -44,17 +50,46 @@ class Plan:
     streams: tuple[str, ...]  # topics
     tables: tuple[str, ...]
     together: tuple[frozenset[str], ...]  # topics that must have as many partitions as each other
-    rows: list[list[Any]]
+    rows: list[Any]
     last: tuple[queries.LastStep, ...]
+    gone: Callable[[Any], list[Any]] | None
     limit: int | None
+    told: set[Any] = field(default_factory=set)  # keys of the rows that passed, where tombstones are asked for
 
-    def finished(self) -> list[list[Any]]:
-        """The rows of the result that are there by now; they are forgotten here."""
+    def finished(self, *, tombstones: bool = False) -> list[list[Any]]:
+        """The rows of the result that are there by now; they are forgotten here. `tombstones`: also those of keys that
+        are gone.
+        """
         found = list(self.rows)
         self.rows.clear()
+        if self.gone is None:
+            return self._made(found)
+        if not tombstones:
+            return self._made([row for _, row in found if row is not None])
+        *conditions, select = self.last
+        for each in conditions:
+            found = self._passing(each, found)
+        made = iter(select([row for _, row in found if row is not None]))
+        return [next(made) if row is not None else Tombstone(self.gone(key)) for key, row in found]
+
+    def _passing(self, condition: queries.LastStep, found: list[Any]) -> list[Any]:
+        """A key whose row passes no more is gone, and only then: nobody was told of what never passed."""
+        passes = iter(condition.function.all([row for _, row in found if row is not None]))
+        kept = []
+        for key, row in found:
+            identity = (hashable(windowed.bare(key)), windowed.bounds(key))
+            if row is not None and next(passes):
+                self.told.add(identity)
+                kept.append((key, row))
+            elif identity in self.told:
+                self.told.remove(identity)
+                kept.append((key, None))
+        return kept
+
+    def _made(self, rows: list[list[Any]]) -> list[list[Any]]:
         for step in self.last:
-            found = step(found)
-        return found
+            rows = step(rows)
+        return rows
 
 
 def plan(query: tree.Query, catalog: Catalog, brokers: str, settings: Mapping[str, str]) -> Plan:
@@ -67,11 +102,12 @@ def plan(query: tree.Query, catalog: Catalog, brokers: str, settings: Mapping[st
     throws = reading.is_set(settings, reading.THROW_ON_INVALID)
     builder = queries.QueryBuilder(app, catalog, Errors(), transient=True, throws=throws)
     result = builder.build(query, "the result", properties.read({}, sink=True))
-    rows: list[list[Any]] = []
+    rows: list[Any] = []
     node: Any = result.relation.node
     if result.relation.kind is SourceKind.TABLE:
-        node = node.to_stream()
-    node.foreach(lambda _, row: rows.append(row) if row is not None else None)
+        node.to_stream().foreach(lambda key, row: rows.append((key, row)))
+    else:
+        node.foreach(lambda _, row: rows.append(row) if row is not None else None)
     topics: dict[SourceKind, list[str]] = {SourceKind.STREAM: [], SourceKind.TABLE: []}
     for _, source in result.relation.sources:
         if source.topic not in topics[source.kind]:
@@ -85,6 +121,7 @@ def plan(query: tree.Query, catalog: Catalog, brokers: str, settings: Mapping[st
         tuple(builder.together),
         rows,
         result.last,
+        result.gone if result.relation.kind is SourceKind.TABLE else None,
         query.limit,
     )
 
@@ -93,7 +130,13 @@ class PushQuery:
     """One run of a plan. `rows()` is read once; closing it, or `close()`, ends it."""
 
     def __init__(
-        self, made: Plan, client: Mapping[str, str], settings: Mapping[str, str], *, to_end: bool = False
+        self,
+        made: Plan,
+        client: Mapping[str, str],
+        settings: Mapping[str, str],
+        *,
+        to_end: bool = False,
+        tombstones: bool = False,
     ) -> None:
         reset = "earliest" if to_end else settings.get(RESET, "latest")
         if reset not in ("earliest", "latest"):
@@ -102,6 +145,7 @@ class PushQuery:
         self._client = client
         self._from_beginning = reset == "earliest"
         self._to_end = to_end
+        self._tombstones = tombstones
         self._closed = asyncio.Event()
         self._ends: dict[TopicPartition, int] = {}  # where the topics ended when it was asked
         self.has_begun = False
@@ -178,7 +222,7 @@ class PushQuery:
                 driver.forget()
             except Exception as error:  # noqa: BLE001 - it is raised behind the rows
                 failure = error
-            return self._plan.finished(), failure
+            return self._plan.finished(tombstones=self._tombstones), failure
 
         first = bool(streams and tables)
         consumer.assign(tables if first else everything)

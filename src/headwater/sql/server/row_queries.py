@@ -28,11 +28,12 @@ from headwater.sql.plan import grouping, reading
 from headwater.sql.plan.catalog import Column, SourceInfo
 from headwater.sql.plan.session import Session
 from headwater.sql.server import duckdb_queries, pull, push, rights
-from headwater.sql.server.config import LAG_MAX, SCANS, STREAM_PULLS, SqlServerConfig
+from headwater.sql.server.config import LAG_MAX, LIMITED_PULLS, RANGE_SCANS, SCANS, STREAM_PULLS, SqlServerConfig
 from headwater.sql.server.duckdb_functions import own_functions
 from headwater.sql.server.duckdb_pool import DuckDbPool
 from headwater.sql.server.printing import Printer, Registered
 from headwater.sql.server.refusals import TooManyPushesError
+from headwater.sql.server.row_answers import Answer
 from headwater.sql.server.settable import check_request
 from headwater.sql.server.views import ALL, READING, Views
 from headwater.sql.server.window_tasks import tasks_of
@@ -41,11 +42,11 @@ from headwater.web.callers import cluster as cluster_need
 from headwater.web.callers import topic as topic_need
 from headwater.web.rights import require
 
-Answer = tuple["str | None", "tuple[Column, ...]", "AsyncIterator[list[Any]]"]
 _log: Final = logging.getLogger("headwater.sql")
 READ_AHEAD: Final = "ksql.query.pull.read.ahead.rows.max"
 _UNKNOWN_TO_DUCKDB: Final = ("Catalog Error", "Binder Error", "Parser Error")
 _AHEAD_AGAIN_S: Final = 10.0
+_AS_PUSH: Final = "Add EMIT CHANGES if you intended to issue a push query."
 _FORMATS: Final = {SchemaType.AVRO: "AVRO", SchemaType.PROTOBUF: "PROTOBUF", SchemaType.JSON: "JSON_SR"}
 
 
@@ -130,8 +131,10 @@ class RowQueries:
         properties: Mapping[str, str],
         variables: Mapping[str, str],
         caller: Caller = EVERYBODY,
+        *,
+        tombstones: bool = False,
     ) -> Answer:
-        """The id of a push query (None: a pull query), its columns, and its rows. Raises SqlError."""
+        """`tombstones`: a push query on a table tells of keys that are gone. Raises SqlError."""
         check_request(properties)
         properties = {**self._system(), **properties}
         session = self._session()
@@ -155,7 +158,8 @@ class RowQueries:
         session = self._session()
         query = statements[0].query
         if query.emit is not None:
-            return await self._push(query, properties, pieces[0], caller)
+            return await self._push(query, properties, pieces[0], caller, tombstones=tombstones)
+        check_pulled(query, properties)
         if self._is_for_analytics(query):
             return await self._beyond(query, pieces[0], properties, caller)
         assert isinstance(query.source, tree.Source)
@@ -165,10 +169,11 @@ class RowQueries:
             if source.kind is SourceKind.STREAM:
                 planned = push.plan(query, session.catalog.copy(), self._config.brokers, properties)
                 made = push.PushQuery(planned, self._config.client, properties, to_end=True)
-                return None, made.columns, made.rows()
+                return Answer(None, made.columns, made.rows(), goes_by=True, limit=query.limit)
             answer = pull.plan(query, source, query.source.alias)
-        check_enabled(source, properties, scans=answer.lookup == ALL)
-        return None, answer.columns, self._pulled(answer, source, self._lag_max(properties))
+        by_range = answer.lookup.keys is None and not reading.is_set(properties, RANGE_SCANS, default=True)
+        check_enabled(source, properties, scans=by_range or answer.lookup == ALL)
+        return Answer(None, answer.columns, self._pulled(answer, source, self._lag_max(properties)))
 
     def _lag_max(self, properties: Mapping[str, str]) -> int:
         """How many offsets behind an answer may be. Raises SqlError."""
@@ -213,7 +218,7 @@ class RowQueries:
                 return await self._analysed(text, properties, caller)
             except SqlError as also:
                 raise own if also.message.startswith(_UNKNOWN_TO_DUCKDB) else also from None
-        return None, planned.columns, self._gathered(planned, source, properties)
+        return Answer(None, planned.columns, self._gathered(planned, source, properties))
 
     async def _gathered(
         self, planned: pull.PullPlan, source: SourceInfo, properties: Mapping[str, str]
@@ -223,7 +228,9 @@ class RowQueries:
         for row in await asyncio.to_thread(planned.answer, rows):
             yield row
 
-    async def _push(self, query: tree.Query, properties: Mapping[str, str], text: str, caller: Caller) -> Answer:
+    async def _push(
+        self, query: tree.Query, properties: Mapping[str, str], text: str, caller: Caller, *, tombstones: bool
+    ) -> Answer:
         if len(self.pushes) >= self._config.number("ksql.query.push.max"):
             raise TooManyPushesError(
                 "Not executing statement(s) as it would cause the number of active push queries to exceed the limit.",
@@ -232,7 +239,7 @@ class RowQueries:
         catalog = self._session().catalog
         with scope.using(catalog.functions, properties, catalog.withheld):
             planned = push.plan(query, catalog.copy(), self._config.brokers, properties)
-        made = push.PushQuery(planned, self._config.client, properties)
+        made = push.PushQuery(planned, self._config.client, properties, tombstones=tombstones)
         made.owner, made.statement = caller.name, text
         self._register(made)
         try:
@@ -240,7 +247,7 @@ class RowQueries:
         except BaseException:
             self.pushes.pop(made.id, None)
             raise
-        return made.id, made.columns, self._pushed(made)
+        return Answer(made.id, made.columns, self._pushed(made), goes_by=True, limit=query.limit)
 
     def _register(self, made: push.PushQuery) -> None:
         """It counts from now on; one whose rows nobody begins to read is forgotten."""
@@ -296,7 +303,7 @@ class RowQueries:
             for row in rows:
                 yield row
 
-        return None, columns, each_row()
+        return Answer(None, columns, each_row())
 
     async def _meant(
         self, name: duckdb_queries.SourceName, surely: bool, caller: Caller
@@ -438,6 +445,25 @@ def _registered(settings: Mapping[str, str]) -> Iterator[Registered]:
         yield read
 
 
+def check_pulled(query: tree.Query, properties: Mapping[str, str]) -> None:
+    """Clauses that a pull query may not have, here or by its properties. Raises SqlError."""
+    if query.limit is not None and not reading.is_set(properties, LIMITED_PULLS, default=True):
+        raise SqlError(
+            "LIMIT clause in pull queries is currently disabled.",
+            hint=f"You can enable them by setting {LIMITED_PULLS}=true. {_AS_PUSH}",
+            position=query.position,
+        )
+    source = query.source
+    while isinstance(source, tree.Join):
+        if source.within is not None:
+            raise SqlError(
+                "Pull queries don't support WITHIN clauses: they join all rows of their sources.",
+                hint=_AS_PUSH,
+                position=source.within.position,
+            )
+        source = source.left
+
+
 def check_enabled(source: SourceInfo, properties: Mapping[str, str], *, scans: bool) -> None:
     """Whether a pull query may ask for rows of a stream, and for all rows of a table. Raises SqlError."""
     if source.kind is SourceKind.STREAM and not reading.is_set(properties, STREAM_PULLS, default=True):
@@ -448,7 +474,7 @@ def check_enabled(source: SourceInfo, properties: Mapping[str, str], *, scans: b
         )
     if scans and source.kind is SourceKind.TABLE and not reading.is_set(properties, SCANS, default=True):
         raise SqlError(
-            f"The query looks at all rows of {source.name}: its WHERE clause names neither keys nor a range of them.",
-            why="Table scans are disabled",
+            "Query requires table scan to be enabled.",
+            why=f"It looks at all rows of {source.name}: its WHERE clause names neither keys nor a range of them",
             hint=f"Table scans can be enabled by setting {SCANS}=true.",
         )

@@ -18,7 +18,17 @@ from headwater.sql.formats.library import format_named
 from headwater.sql.language.errors import SqlError
 from headwater.sql.plan.reading import FAIL_ON_BYTES, THROW_ON_INVALID
 from headwater.sql.plan.session import KEY_FORMAT, OFFSET_RESET, TOPIC_PREFIX, VALUE_FORMAT, WRAP_SINGLE
-from headwater.sql.server.config import LAG_MAX, SCANS, SETTABLE, STREAM_PULLS, TABLE, SqlServerConfig, bare
+from headwater.sql.server.config import (
+    LAG_MAX,
+    LIMITED_PULLS,
+    RANGE_SCANS,
+    SCANS,
+    SETTABLE,
+    STREAM_PULLS,
+    TABLE,
+    SqlServerConfig,
+    bare,
+)
 
 # Names of Kafka Streams and of ksqlDB that scripts set, and that change nothing here.
 _WITHOUT_EFFECT: Final = """
@@ -53,6 +63,8 @@ _VALUES: Final = {
     FAIL_ON_BYTES: _TRUTH,
     SCANS: _TRUTH,
     STREAM_PULLS: _TRUTH,
+    LIMITED_PULLS: _TRUTH,
+    RANGE_SCANS: _TRUTH,
     LAG_MAX: (re.compile("[0-9]{1,19}"), "a number of offsets"),
     **{name: _LIMIT for name in SETTABLE if name.startswith("ksql.functions.")},
 }

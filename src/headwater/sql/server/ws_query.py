@@ -31,12 +31,13 @@ async def messages(node: SqlNode, given: str | None, caller: Caller = EVERYBODY)
     try:
         try:
             text, properties, variables = _request(given)
-            statement = _print_in(node, text)
+            statement = print_in(node, text)
             if statement is not None:
                 await node.row_queries.check_printable(statement, caller)
                 rows = node.row_queries.printed(statement)
             else:
-                _, columns, rows = await node.row_queries.query(text, properties, variables, caller)
+                answer = await node.row_queries.query(text, properties, variables, caller)
+                columns, rows = answer.columns, answer.rows
         except LoginRefused:
             raise WebSocketClosed(Code.POLICY, "Unauthorized") from None
         except HttpError as error:
@@ -80,7 +81,8 @@ def _strings(found: dict[str, Any], name: str) -> list[tuple[str, str]]:
     return [(key, value if isinstance(value, str) else json.dumps(value)) for key, value in given.items()]
 
 
-def _print_in(node: SqlNode, text: str) -> tree.Print | None:
+def print_in(node: SqlNode, text: str) -> tree.Print | None:
+    """The text, if it is a PRINT. Raises SqlError."""
     pieces = split(text)
     if len(pieces) == 1 and re.match(r"PRINT\b", pieces[0], re.IGNORECASE):
         (statement,) = node.engine.session.parse(pieces[0])

@@ -1,16 +1,19 @@
 """What the SQL door takes from whom: web pages of others get nothing, clients of ksqlDB what they always got."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any, cast
 
 import pytest
 
-from headwater.sql.plan.catalog import SourceInfo
+from headwater.sql.language import types
+from headwater.sql.plan.catalog import Column, SourceInfo
 from headwater.sql.server import accepting
 from headwater.sql.server.api import make_door
 from headwater.sql.server.command_log import Command
 from headwater.sql.server.engine import Engine
 from headwater.sql.server.node import SqlNode
+from headwater.sql.server.row_answers import Answer
 from headwater.web.callers import EVERYBODY
 from headwater.web.messages import Headers, HttpError, Request
 
@@ -94,6 +97,50 @@ def test_whoever_takes_nothing_that_an_endpoint_gives_is_told_so_and_nothing_is_
         asyncio.run(make_door(cast("SqlNode", node)).handle(request))
     assert refused.value.status == status
     assert node.texts == []
+
+
+class RowNode:
+    """It answers every query with one row, and notes who asked for tombstones."""
+
+    def __init__(self) -> None:
+        self.row_queries = self
+        self.tombstones: list[bool] = []
+
+    async def query(self, _text: str, _settings: Any, _variables: Any, _caller: Any, *, tombstones: bool) -> Answer:
+        self.tombstones.append(tombstones)
+
+        async def rows() -> AsyncIterator[list[Any]]:
+            yield [1]
+
+        return Answer("q", (Column("K", types.INTEGER),), rows(), goes_by=True)
+
+
+@pytest.mark.parametrize(
+    ("path", "accept", "given", "older"),
+    [
+        ("/query", "*/*", _KSQL, True),
+        ("/query", "application/json", _KSQL, True),
+        ("/query", _DELIMITED, _DELIMITED, False),
+        ("/query-stream", "*/*", _DELIMITED, False),
+        ("/query-stream", "application/json", "application/json", False),
+        ("/query-stream", _KSQL, _KSQL, True),
+        ("/query-stream", accepting.PROTOBUF, accepting.PROTOBUF, True),
+    ],
+)
+def test_rows_have_the_form_that_was_asked_for(path: str, accept: str, given: str, older: bool) -> None:
+    """ksqlDB's older form was given as the plain array by /query-stream."""
+    node = RowNode()
+    headers = Headers((("accept", accept), ("content-type", "application/json")))
+    body = b'{"ksql": "SELECT * FROM t;", "sql": "SELECT * FROM t;"}'
+    request = Request("POST", path, (path.strip("/"),), headers=headers, body=body)
+
+    async def ask() -> tuple[str, bytes]:
+        answer = await make_door(cast("SqlNode", node)).handle(request)
+        assert not isinstance(answer.body, bytes)
+        return answer.headers["Content-Type"], b"".join([each async for each in answer.body])
+
+    kind, sent = asyncio.run(ask())
+    assert (kind, node.tombstones, b"finalMessage" in sent) == (given, [older], older)
 
 
 def _ask(**headers: str) -> tuple[int, list[str]]:

@@ -322,3 +322,16 @@ def test_a_function_that_this_server_does_not_allow_is_withheld_until_it_is_drop
         assert list(engine.withheld) == expected
         engine.apply(1, Command("DROP FUNCTION f;").encode())
         assert engine.withheld == {}
+
+
+def test_a_star_of_windowed_streams_of_an_older_log_stays_what_it_was() -> None:
+    """It has the bounds of their windows since; a query that runs must not write other columns after a restart."""
+    window = "value_format='JSON', window_type='TUMBLING', window_size='1 SECOND'"
+    sources = [f"CREATE STREAM {each} (k INT KEY, v INT) WITH (kafka_topic='{each}', {window});" for each in "pq"]
+    joined = "CREATE STREAM j AS SELECT * FROM p JOIN q WITHIN 1 MINUTE ON p.k = q.k;"
+    older, now = _engine(*sources), _engine(*sources)
+    older.apply(2, Command(joined, version=3).encode())
+    now.apply(2, Command(joined).encode())
+    assert [each.name for each in older.session.catalog.sources["J"].columns] == ["P_K", "P_V", "Q_K", "Q_V"]
+    assert "P_WINDOWSTART" in [each.name for each in now.session.catalog.sources["J"].columns]
+    assert older.session.spreads_bounds

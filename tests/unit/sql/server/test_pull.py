@@ -59,3 +59,29 @@ def test_rows_now(text: str, names: list[str], rows: list[list[Any]]) -> None:
 def test_what_cannot_be_asked_is_refused(text: str) -> None:
     with pytest.raises(SqlError):
         _answer(text)
+
+
+@pytest.mark.parametrize(
+    ("keys", "wanted"),
+    [
+        (["id INT PRIMARY KEY"], [[1], [2]]),
+        (["id INT PRIMARY KEY", "word STRING PRIMARY KEY"], [[1], [2]]),
+        (["word STRING PRIMARY KEY", "id INT PRIMARY KEY"], [[3], [1]]),
+        (["tags ARRAY<INT> PRIMARY KEY", "id INT PRIMARY KEY"], [[2], [3]]),
+    ],
+)
+def test_a_limit_alone_goes_by_the_key(keys: list[str], wanted: list[list[Any]]) -> None:
+    """It took the rows that had come first: the next page by the last key left out those in between."""
+    session = Session()
+    columns = f"{', '.join(keys)}, v INT"
+    session.run(f"CREATE TABLE t ({columns}) WITH (kafka_topic='t', key_format='JSON', value_format='JSON');")
+    (statement,) = parse("SELECT id FROM t LIMIT 2;")
+    assert isinstance(statement, tree.Select)
+    plan = pull.plan(statement.query, session.catalog.find("T"), "T")
+    given: list[dict[str, Any]] = [
+        {"id": 2, "word": None, "tags": [1]},
+        {"id": 3, "word": "a", "tags": [2]},
+        {"id": 1, "word": "b", "tags": [3]},
+    ]
+    names = [each.split()[0] for each in keys]
+    assert plan.answer([[0, 0, 0, 0, *(each[name] for name in names)] for each in given]) == wanted

@@ -182,6 +182,20 @@ def test_columns_of_the_registry_that_a_statement_before_changes_are_not_tried()
         _rehearse(schemas, pieces[2:])
 
 
+@pytest.mark.parametrize("before", ["", "CREATE STREAM other (v INT) WITH (kafka_topic='in', value_format='JSON');"])
+def test_a_schema_by_its_id_is_no_columns_of_the_statement_itself(before: str) -> None:
+    """It was refused on every server, for having both the id and the columns that the server had put in."""
+    node, schemas = _node(), MemorySchemas()
+    record = {"type": "record", "name": "Row", "fields": [{"name": "who", "type": "string"}]}
+    schemas.add("in-value", SchemaType.AVRO, json.dumps(record), schema_id=7)
+    node.engine.session.schemas = schemas
+    made = "CREATE STREAM s (id INT KEY) WITH (kafka_topic='in', value_format='AVRO', value_schema_id=7);"
+    status, answer = _run(node, before + made)
+    assert status == 200, answer
+    assert [each.name for each in node.engine.session.catalog.sources["S"].columns] == ["ID", "who"]
+    assert node.engine.session.catalog.sources["S"].value_format.options.schema_id == 7
+
+
 def _rehearse(schemas: MemorySchemas, pieces: list[str]) -> None:
     async def nothing(*_: Any) -> None: ...
 

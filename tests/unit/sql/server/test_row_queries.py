@@ -66,11 +66,33 @@ def test_what_duckdb_alone_can_read_is_told_in_both_languages(monkeypatch: pytes
 @pytest.mark.parametrize(
     ("text", "properties", "told"),
     [
-        ("SELECT * FROM t;", {"ksql.query.pull.table.scan.enabled": "false"}, "Table scans are disabled"),
-        ("SELECT * FROM t WHERE v > 1;", {"ksql.query.pull.table.scan.enabled": "FALSE"}, "Table scans are disabled"),
-        ("SELECT * FROM t JOIN t u ON t.k = u.k;", {"ksql.query.pull.table.scan.enabled": "false"}, "are disabled"),
+        (
+            "SELECT * FROM t;",
+            {"ksql.query.pull.table.scan.enabled": "false"},
+            "Query requires table scan to be enabled",
+        ),
+        (
+            "SELECT * FROM t WHERE v > 1;",
+            {"ksql.query.pull.table.scan.enabled": "FALSE"},
+            "Query requires table scan to be enabled",
+        ),
+        (
+            "SELECT * FROM t JOIN t u ON t.k = u.k;",
+            {"ksql.query.pull.table.scan.enabled": "false"},
+            "requires table scan",
+        ),
         ("SELECT * FROM s;", {"ksql.query.pull.stream.enabled": "false"}, "Pull queries on streams are disabled"),
         ("SELECT COUNT(*) FROM s;", {"ksql.query.pull.stream.enabled": "false"}, "on streams are disabled"),
+        (
+            "SELECT * FROM t WHERE k > 'a';",
+            {"ksql.query.pull.table.scan.enabled": "false", "ksql.query.pull.range.scan.enabled": "false"},
+            "Query requires table scan to be enabled",
+        ),
+        ("SELECT * FROM t LIMIT 3;", {"ksql.query.pull.limit.clause.enabled": "false"}, "LIMIT clause in pull queries"),
+        ("SELECT * FROM t LIMIT -1;", {}, "Value must be integer for command: LIMIT"),
+        ("SELECT * FROM s LIMIT 2.5;", {}, "Value must be integer for command: LIMIT"),
+        ("SELECT * FROM s a JOIN s b WITHIN 1 HOUR ON a.n = b.n;", {}, "Pull queries don't support WITHIN clauses"),
+        ("SELECT * FROM t GROUP BY k;", {}, "not part of GROUP BY: V"),
         ("SELECT * FROM s;", {"auto.offst.reset": "earliest"}, "Did you mean 'auto.offset.reset'"),
         ("SELECT * FROM t;", {"ksql.query.pull.table.scan.enabled": "no"}, "cannot be 'no'"),
     ],
@@ -89,10 +111,10 @@ def test_properties_that_forbid_a_query(text: str, properties: dict[str, str], t
 def test_keys_may_be_asked_for_where_scans_are_forbidden() -> None:
     node = SqlNode(SqlServerConfig.of({"bootstrap.servers": "127.0.0.1:1"})[0])
     node.engine.session.run("CREATE TABLE t (k STRING PRIMARY KEY, v INT) WITH (kafka_topic='t', value_format='JSON');")
-    forbidden = {"ksql.query.pull.table.scan.enabled": "false"}
-    for condition in ("k = 'a'", "k IN ('a', 'b') AND v > 1", "k > 'a'"):
-        _, columns, _ = asyncio.run(node.row_queries.query(f"SELECT * FROM t WHERE {condition};", forbidden, {}))
-        assert [each.name for each in columns] == ["K", "V"]
+    for condition, ranges in (("k = 'a'", "false"), ("k IN ('a', 'b') AND v > 1", "false"), ("k > 'a'", "true")):
+        forbidden = {"ksql.query.pull.table.scan.enabled": "false", "ksql.query.pull.range.scan.enabled": ranges}
+        answer = asyncio.run(node.row_queries.query(f"SELECT * FROM t WHERE {condition};", forbidden, {}))
+        assert [each.name for each in answer.columns] == ["K", "V"]
 
 
 _ROWS = [
@@ -117,8 +139,8 @@ def _asked(monkeypatch: pytest.MonkeyPatch, text: str) -> tuple[list[str], list[
     monkeypatch.setattr(queries, "_read_stream", read)
 
     async def ask() -> tuple[list[str], list[list[Any]]]:
-        _, columns, rows = await queries.query(text, {}, {})
-        return [each.name for each in columns], [row async for row in rows]
+        answer = await queries.query(text, {}, {})
+        return [each.name for each in answer.columns], [row async for row in answer.rows]
 
     return asyncio.run(ask())
 

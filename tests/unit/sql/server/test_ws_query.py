@@ -15,6 +15,7 @@ from headwater.sql.language.tree import Role
 from headwater.sql.plan.catalog import Column
 from headwater.sql.server.api import make_door
 from headwater.sql.server.node import SqlNode
+from headwater.sql.server.row_answers import Answer
 from headwater.sql.server.ws_query import messages
 from headwater.web.cluster_login import LoginRefused
 from headwater.web.messages import Headers, HttpError, Request
@@ -33,12 +34,12 @@ class Node:
         self.session = self
         self.parse = parse
 
-    async def query(self, *asked: Any) -> tuple[None, tuple[Column, ...], AsyncIterator[list[Any]]]:
+    async def query(self, *asked: Any) -> Answer:
         self.asked.append(asked[:3])
         if self.error is not None and not self.between:
             raise self.error
         columns = (Column("ID", types.INTEGER, Role.KEY), Column("N", types.STRING))
-        return None, columns, self._rows()
+        return Answer(None, columns, self._rows())
 
     async def _rows(self) -> AsyncIterator[list[Any]]:
         try:

@@ -1,0 +1,177 @@
+"""Rows as clients of ksqlDB read them: headers, forms, what ends them, and keys of tables that are gone."""
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from headwater.schemas import SchemaType
+from headwater.schemas import parse as parse_schema
+from headwater.schemas.protobuf import ProtobufSchema
+from headwater.schemas.protobuf.messages import compile_message_reader
+from headwater.sql.language import tree, types
+from headwater.sql.language.errors import SqlError
+from headwater.sql.language.parser import parse
+from headwater.sql.language.tree import Role
+from headwater.sql.plan.catalog import Column
+from headwater.sql.plan.session import Session
+from headwater.sql.server import pull, push
+from headwater.sql.server.accepting import DELIMITED, JSON, KSQL_JSON, PROTOBUF
+from headwater.sql.server.row_answers import Answer, sent
+
+_COLUMNS = (Column("K", types.INTEGER, Role.KEY), Column("N", types.STRING))
+_TABLE = "CREATE TABLE t (k INT PRIMARY KEY, v INT) WITH (kafka_topic='t', value_format='JSON');"
+_STREAM = "CREATE STREAM s (k INT KEY, v INT) WITH (kafka_topic='s', value_format='JSON');"
+
+
+def _answer(*rows: list[Any], **more: Any) -> Answer:
+    async def each() -> AsyncIterator[list[Any]]:
+        for row in rows:
+            yield row
+
+    return Answer(more.pop("query_id", None), _COLUMNS, each(), **more)
+
+
+def _body(answer: Answer, form: str) -> bytes:
+    async def read() -> bytes:
+        return b"".join([each async for each in sent(answer, form)])
+
+    return asyncio.run(read())
+
+
+def _ends(answer: Answer) -> str | None:
+    last: dict[str, str] = json.loads(_body(answer, KSQL_JSON))[-1]
+    return last.get("finalMessage")
+
+
+def test_each_form_has_the_header_and_the_rows() -> None:
+    plain = [{"queryId": None, "columnNames": ["K", "N"], "columnTypes": ["INTEGER", "STRING"]}, [1, "a"]]
+    assert [json.loads(each) for each in _body(_answer([1, "a"]), DELIMITED).splitlines()] == plain
+    assert json.loads(_body(_answer([1, "a"]), JSON)) == plain
+    assert json.loads(_body(_answer([1, "a"]), KSQL_JSON)) == [
+        {"header": {"queryId": "query", "schema": "`K` INTEGER KEY, `N` STRING"}},
+        {"row": {"columns": [1, "a"]}},
+    ]
+
+
+def test_messages_of_protobuf_have_the_type_that_the_header_names() -> None:
+    header, row = json.loads(_body(_answer([7, "a"]), PROTOBUF))
+    schema = parse_schema(SchemaType.PROTOBUF, header["header"]["protoSchema"])
+    assert isinstance(schema, ProtobufSchema)
+    assert [(each.name, each.type) for each in schema.file.messages[0].fields] == [("K", "int32"), ("N", "string")]
+    read = compile_message_reader(schema.file.messages[0])
+    assert read(base64.b64decode(row["row"]["protobufBytes"])) == {"K": 7, "N": "a"}
+
+
+def test_what_ends_rows_of_a_log_is_told() -> None:
+    """The limit was named although the rows had ended before it, and the end of a stream was not told at all."""
+    assert _ends(_answer([1, "a"], goes_by=True, limit=1)) == "Limit Reached"
+    assert _ends(_answer([1, "a"], goes_by=True, limit=2)) == "Query Completed"
+    assert _ends(_answer(goes_by=True, limit=0)) == "Limit Reached"
+    assert _ends(_answer([1, "a"], goes_by=True)) == "Query Completed"
+    assert _ends(_answer([1, "a"])) is None  # of a table
+
+
+def test_a_key_that_is_gone_is_told_in_the_older_form() -> None:
+    found = json.loads(_body(_answer([1, "a"], push.Tombstone([1, None])), KSQL_JSON))
+    assert found[1:] == [{"row": {"columns": [1, "a"]}}, {"row": {"columns": [1, None], "tombstone": True}}]
+
+
+def _planned(statements: str, asked: str) -> push.Plan:
+    session = Session()
+    session.run(statements)
+    (statement,) = parse(asked)
+    assert isinstance(statement, tree.Select)
+    return push.plan(statement.query, session.catalog, "nowhere:1", {})
+
+
+def _pushed(planned: push.Plan, *records: tuple[str, int | None, Any]) -> list[tuple[list[Any], bool]]:
+    """Rows, and whether they tell that a key is gone, for records of topics."""
+    driver = planned.app.test()
+    for at, (topic, key, value) in enumerate(records):
+        raw = None if key is None else key.to_bytes(4, "big")
+        driver.pipe(topic, raw, None if value is None else json.dumps(value).encode(), at)
+    return [(list(each), isinstance(each, push.Tombstone)) for each in planned.finished(tombstones=True)]
+
+
+@pytest.mark.parametrize(
+    ("select", "there", "gone"),
+    [("*", [1, 5], [1, None]), ("v", [5], [None]), ("IFNULL(v, 0) AS w, k", [5, 1], [None, 1])],
+)
+def test_a_push_query_on_a_table_tells_of_keys_that_are_gone(select: str, there: list[Any], gone: list[Any]) -> None:
+    """They were left out. Only columns of the key have values in such a row, whatever NULL would make of others."""
+    planned = _planned(_TABLE, f"SELECT {select} FROM t EMIT CHANGES;")
+    assert _pushed(planned, ("t", 1, {"v": 5}), ("t", 1, None)) == [(there, False), (gone, True)]
+
+
+def test_without_tombstones_only_rows_are_given() -> None:
+    planned = _planned(_TABLE, "SELECT * FROM t EMIT CHANGES;")
+    driver = planned.app.test()
+    for value in (b'{"v": 5}', None, b'{"v": 6}'):
+        driver.pipe("t", (1).to_bytes(4, "big"), value, 0)
+    assert planned.finished() == [[1, 5], [1, 6]]
+
+
+def test_a_row_of_a_table_that_no_longer_passes_is_gone() -> None:
+    planned = _planned(_TABLE, "SELECT k, v FROM t WHERE v > 3 EMIT CHANGES;")
+    changes = [("t", 2, {"v": 1}), ("t", 1, {"v": 5}), ("t", 1, {"v": 2}), ("t", 1, {"v": 1}), ("t", 2, None)]
+    assert _pushed(planned, *changes) == [([1, 5], False), ([1, None], True)]  # nobody was told of 2
+
+
+def test_a_gone_group_has_the_bounds_of_its_window() -> None:
+    asked = (
+        "SELECT k, WINDOWSTART, SUM(v) AS n, WINDOWEND FROM s WINDOW TUMBLING (SIZE 10 SECONDS) GROUP BY k "
+        "HAVING SUM(v) > 3 EMIT CHANGES;"
+    )
+    found = _pushed(_planned(_STREAM, asked), ("s", 1, {"v": 5}), ("s", 1, {"v": -4}))
+    assert found == [([1, 0, 5, 10_000], False), ([1, 0, None, 10_000], True)]
+
+
+def test_a_push_query_gathers_all_rows_without_group_by() -> None:
+    """It was refused, as in persistent queries, which need a key."""
+    planned = _planned(_STREAM, "SELECT COUNT(*) AS n, SUM(v) AS sum FROM s EMIT CHANGES;")
+    assert [each.name for each in planned.columns] == ["N", "SUM"]
+    found = _pushed(planned, ("s", 1, {"v": 5}), ("s", None, {"v": 2}))
+    assert found == [([1, 5], False), ([2, 7], False)]
+
+
+@pytest.mark.parametrize(
+    ("asked", "refusal"),
+    [
+        ("SELECT * FROM a JOIN b ON a.v = b.k EMIT CHANGES;", "not supported on windowed tables"),
+        (
+            "SELECT k, COUNT(*) FROM s WINDOW TUMBLING (SIZE 1 SECOND) GROUP BY k HAVING MIN(WINDOWSTART) > 5 EMIT CHANGES;",
+            "Window bounds column WINDOWSTART can only be used in the SELECT clause",
+        ),
+        ("SELECT k, COUNT(*) FROM s EMIT CHANGES;", "not part of GROUP BY: K"),
+    ],
+)
+def test_a_push_query_that_has_no_meaning_is_refused(asked: str, refusal: str) -> None:
+    window = "window_type='TUMBLING', window_size='1 SECOND'"
+    tables = "".join(
+        f"CREATE TABLE {name} (k INT PRIMARY KEY, v INT) WITH (kafka_topic='{name}', value_format='JSON', {window});"
+        for name in ("a", "b")
+    )
+    with pytest.raises(SqlError, match=refusal):
+        _planned(_STREAM + tables, asked)
+
+
+@pytest.mark.parametrize(
+    ("select", "schema"),
+    [
+        ("*", "`K` INTEGER KEY, `WINDOWSTART` BIGINT KEY, `WINDOWEND` BIGINT KEY, `V` INTEGER"),
+        ("v, k, ROWTIME", "`V` INTEGER, `K` INTEGER KEY, `ROWTIME` BIGINT"),
+        ("k + 1 AS k", "`K` INTEGER"),
+        ("COUNT(*) AS n", "`N` BIGINT"),
+    ],
+)
+def test_a_pull_query_on_a_table_says_which_columns_are_its_key(select: str, schema: str) -> None:
+    session = Session()
+    session.run(_TABLE.replace("'JSON'", "'JSON', window_type='TUMBLING', window_size='1 SECOND'"))
+    (statement,) = parse(f"SELECT {select} FROM t;")
+    assert isinstance(statement, tree.Select)
+    planned = pull.plan(statement.query, session.catalog.sources["T"], "T")
+    assert ", ".join(map(str, planned.columns)) == schema
