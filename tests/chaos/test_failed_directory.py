@@ -25,6 +25,10 @@ def two_directories(cluster: Cluster, number: int) -> tuple[Path, Path]:
     return paths
 
 
+def partitions_in(path: Path) -> int:
+    return sum(each.is_dir() for each in path.iterdir())
+
+
 def test_what_a_failed_directory_led_is_led_by_others(
     cluster: Cluster, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -36,7 +40,7 @@ def test_what_a_failed_directory_led_is_led_by_others(
         for name, value in failing_settings(tmp_path, failing, flag).items():
             patch.setenv(name, value)
         cluster.start(number)
-    cluster.make_topic(topic, PARTITIONS)
+    cluster.make_topic(topic, PARTITIONS + partitions_in(well))  # a new directory gets all until it has as many
     lead_what_is_preferred(cluster, topic)
     led = [partition for partition, state in cluster.describe(topic).items() if state[1][0] == number]
     lost = next(partition for partition in led if (failing / f"{topic}-{partition}").exists())

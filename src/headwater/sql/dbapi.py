@@ -300,8 +300,10 @@ class Cursor:
         rows = self._check_rows()
         try:
             row = tuple(next(rows))
-        except _FAILURES as error:
-            self._check()  # closed by another thread meanwhile
+        except Exception as error:
+            self._check()  # what http.client says once another thread has closed it, an end or any error, means nothing
+            if not isinstance(error, _FAILURES):
+                raise
             told = _told(error)
             self._rows = _failing(told)  # a generator that failed would say that the rows are at their end
             raise told from None

@@ -319,6 +319,22 @@ def test_a_cursor_that_waits_for_rows_is_closed_by_another_thread() -> None:
                     reading.result(60)
 
 
+@pytest.mark.parametrize("error", [None, AttributeError("'NoneType' object has no attribute 'close'"), ValueError()])
+def test_what_comes_of_a_connection_that_another_thread_has_closed_means_nothing(error: Exception | None) -> None:
+    """It was told as the end of the rows, or as an error within http.client."""
+    cursor = _cursor(*[[1]], types=("INTEGER",)).execute("SELECT * FROM s")
+
+    def rows() -> Iterator[list[Any]]:
+        cursor.close()
+        if error is not None:
+            raise error
+        yield from ()
+
+    cursor._rows = rows()
+    with pytest.raises(dbapi.InterfaceError, match="closed"):
+        cursor.fetchone()
+
+
 def test_an_error_between_rows_is_told() -> None:
     def rows() -> Iterator[list[Any]]:
         yield [1]
