@@ -163,12 +163,12 @@ class SqlClient:
                 raise _told(answer)
             yield answer
         finally:
-            if (
-                link is not None
-            ):  # another thread may wait for rows: it does not let go of what it reads before they end
+            # Another thread may wait for rows: it does not let go of what it reads before they end.
+            if link is not None:
                 with contextlib.suppress(OSError):
                     link.shutdown(socket.SHUT_RDWR)
-            connection.close()
+            with contextlib.suppress(AttributeError):  # of an answer that the other thread closes at the same moment
+                connection.close()
 
 
 def _told(answer: http.client.HTTPResponse) -> UserError:
