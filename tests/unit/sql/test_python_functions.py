@@ -19,6 +19,7 @@ from headwater.sql.language.errors import SqlError
 from headwater.sql.plan.session import Session
 from headwater.sql.server import answers, pull
 from headwater.sql.server.engine import Engine
+from headwater.sql.testing import run
 from headwater.sql.values import EvaluationError
 from headwater.streams.engine.columns import Chunk
 from headwater.streams.engine.task import Task
@@ -150,6 +151,21 @@ def test_an_item_that_has_no_value_by_column_is_null_and_the_others_of_its_array
     found, _, told = _run("ARRAY[inverse(a / b), 1] AS x FROM s", [(4, 2), (4, 0), (5, 1)], in_slot=in_slot)
     assert [each["X"] for each in found] == [[50, 1], [None, 1], [20, 1]]
     assert not told
+
+
+def test_whatever_a_function_raises_coalesce_goes_on_behind_it() -> None:
+    """Only errors of our own functions were NULL there; with others the whole column was."""
+    found, _, _ = _run("COALESCE(inverse(a), -1) AS x FROM s", [(4, 1), (0, 1), (None, 1)])
+    assert [each["X"] for each in found] == [25, -1, -1]
+    (row,) = run(
+        """
+        CREATE FUNCTION missing AS 'def missing(x: int) -> int: return {}[x]';
+        CREATE STREAM s (id INT KEY, a INT) WITH (kafka_topic='s', value_format='JSON');
+        CREATE STREAM t AS SELECT id, COALESCE(missing(a), -1) AS x, missing(a) AS y FROM s;
+        """,
+        [{"topic": "s", "key": 1, "value": {"A": 2}}],
+    )
+    assert row["value"] == {"X": -1, "Y": None}
 
 
 def test_where_and_select_call_a_function_once_each() -> None:

@@ -8,12 +8,14 @@ from headwater.sql.values import EvaluationError
 
 
 def or_null(evaluate: Evaluate) -> Evaluate:
-    """An item for which there is no value is NULL; the others of its array, map or struct stay."""
+    """An item for which there is no value is NULL; the others of its array, map or struct stay. A function of Python
+    may raise anything.
+    """
 
     def run(row: list[Any]) -> Any:
         try:
             return evaluate(row)
-        except EvaluationError:
+        except Exception:  # noqa: BLE001
             return None
 
     return run

@@ -20,7 +20,6 @@ from typing import Any, Final
 from headwater.sql import budget
 from headwater.sql.expressions.column_calls import Note
 from headwater.sql.functions.whole_calls import Waiting, WholeCall
-from headwater.sql.values import EvaluationError
 
 Evaluate = Callable[[list[Any]], Any]
 _SMALL: Final = 1 << 63
@@ -324,8 +323,7 @@ def or_null(evaluate: Evaluate, code: Code) -> Code:
         if source.by_column:
             inner = Source(by_column=True)
             inner.calls = source.calls
-            no_value = inner.bind(EvaluationError)
-            lines = ("try:", f"    return {code.write(inner)}", f"except {no_value}:", "    return None")
+            lines = ("try:", f"    return {code.write(inner)}", f"except {inner.bind(Exception)}:", "    return None")
             waits = len(source.calls) > before
             made = inner.function(lines) if waits else None
             if made is not None:
