@@ -4,8 +4,10 @@ stay named.
 
 import pytest
 
+from headwater.base.errors import KafkaError
 from headwater.log.rolling import cross_gap
 from headwater.sim.disk import UNLIMITED, SimDisk
+from headwater.sim.gaps import go_on_further
 from unit.replication.cluster_lab import ClusterLab
 
 
@@ -121,3 +123,16 @@ def test_followers_cross_a_gap_wider_than_an_index_can_tell(lab: ClusterLab) -> 
     lab.run(600)
     assert lab.replica(1).high_watermark == lab.replica(2).log.log_end_offset == (3 << 31) + 3
     assert lab.content(1) == lab.content(2)
+
+
+def test_a_leader_that_had_no_room_behind_a_gap_forgot_its_term_and_nobody_could_follow_it(lab: ClusterLab) -> None:
+    """By the simulation's hand: no leader truncates its log. Seed 3271860479 of cluster-storage."""
+    lab.elect(2, in_sync=[2])
+    disk, partition = lab.nodes[2].disk, lab.replica(2)
+    disk.faults.free_bytes = 10_000
+    with pytest.raises(KafkaError, match="No space left"):
+        go_on_further(partition, 1 << 31, bytes(20_000), lab.clock.now_ms())
+    disk.faults.free_bytes = UNLIMITED
+    assert (partition.log.log_start_offset, partition.log.log_end_offset) == (0, 0)
+    lab.run(3000)
+    assert lab.state().in_sync_replicas == [2, 1]

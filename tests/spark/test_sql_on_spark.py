@@ -89,7 +89,7 @@ def test_a_server_runs_its_queries_on_spark(group_broker: Broker, tmp_path: Path
         server.run("TERMINATE CSAS_QUOTIENTS_3;")
         assert "CSAS_QUOTIENTS_3" not in _states(server)
 
-        (java,) = [pid for pid in _below(server.pid) if "java" in _program(pid)]
+        (java,) = _jvms(server.pid)
         os.kill(java, signal.SIGKILL)
         until(lambda: "Spark is gone" in _why(server), "the query says nothing of its death", _PATIENCE_S)
         server.run("INSERT INTO s VALUES (7, 'n1', 1);")
@@ -135,11 +135,23 @@ def _program(pid: int) -> str:
         return ""
 
 
+def _jvms(pid: int) -> list[int]:
+    """Those below it. What a JVM starts is its own program too for a moment, before it becomes a Python worker."""
+    found = []
+    for child in _children(pid):
+        found += [child] if "java" in _program(child) else _jvms(child)
+    return found
+
+
 def _below(pid: int) -> list[int]:
     """The processes that it has started, and those that they have."""
+    found = _children(pid)
+    return found + [each for child in found for each in _below(child)]
+
+
+def _children(pid: int) -> list[int]:
     try:
         tasks = [each.read_text() for each in Path(f"/proc/{pid}/task").glob("*/children")]
     except OSError:  # it is gone by now
         return []
-    found = [int(each) for task in tasks for each in task.split()]
-    return found + [each for child in found for each in _below(child)]
+    return [int(each) for task in tasks for each in task.split()]

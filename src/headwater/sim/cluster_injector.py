@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 from headwater.base.errors import KafkaError
 from headwater.base.ids import PartitionKey
-from headwater.log.rolling import cross_gap
-from headwater.records.builder import build_batch
-from headwater.records.reader import Record
 from headwater.sim.cluster_history import has_wide_gaps
 from headwater.sim.cluster_node import DIRECTORIES
 from headwater.sim.cluster_state import Member, TrueState
 from headwater.sim.disk import UNLIMITED
+from headwater.sim.gaps import go_on_further
 from headwater.sim.strikes import Strikes
 from headwater.sim.trace import Violation
 from headwater.sim.zookeeper import DELAY_MS as ZOOKEEPER_DELAY_MS
@@ -304,7 +302,6 @@ class ClusterInjector:
     # Logs
 
     def _widen_gap(self) -> None:
-        """As if compaction had left nothing of so many offsets before the record that comes next."""
         found = [
             (key, state)
             for key, state in self._world.state.partitions.items()
@@ -325,14 +322,10 @@ class ClusterInjector:
         history.sent(value)
         history.gaps.append((log.log_end_offset, offset))
         self._world.note(f"fault: {partition.log.partition} goes on from {log.log_end_offset} at {offset}")
-        now_ms, end_offset = node.clock.now_ms(), log.log_end_offset
         try:
-            cross_gap(log, offset, now_ms)
-            partition.append(memoryview(build_batch([Record(0, now_ms, None, value)])), now_ms)
+            go_on_further(partition, width, value, node.clock.now_ms())
         except (OSError, KafkaError) as problem:
             self._world.note(f"and there is no room for it: {problem}")
-            if log.failed is None:  # as a follower does, who comes to a gap with the batch behind it
-                log.truncate_to(end_offset)
 
     # The network
 
