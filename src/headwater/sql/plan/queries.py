@@ -2,36 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from headwater.sql.expressions.compiled import Compiled, converted
-from headwater.sql.expressions.compiling import Compiler
 from headwater.sql.formats.internal import ROWS
-from headwater.sql.formats.library import format_named
-from headwater.sql.formats.port import Field
-from headwater.sql.functions.scope import table_function_named
-from headwater.sql.functions.tables import TableFunction
 from headwater.sql.language import tree, types
 from headwater.sql.language.errors import SqlError
 from headwater.sql.language.tree import Role, SourceKind
-from headwater.sql.language.types import Type
-from headwater.sql.plan import grouping, properties, reading, selecting
+from headwater.sql.plan import exploding, grouping, properties, reading, selecting
 from headwater.sql.plan.catalog import Catalog, Column, RowFormat, SourceInfo
 from headwater.sql.plan.joining import join
-from headwater.sql.plan.relations import (
-    Errors,
-    KeyColumn,
-    Relation,
-    RowColumn,
-    RowFunction,
-    filtering,
-    guarded,
-    selection,
-)
-from headwater.sql.plan.rewriting import columns as columns_of
-from headwater.sql.plan.rewriting import names_of, parts, replaced
+from headwater.sql.plan.partitioning import partitioned
+from headwater.sql.plan.relations import Errors, Relation, RowFunction, filtering, guarded, selection
+from headwater.sql.plan.rewriting import names_of, parts
 from headwater.sql.plan.selecting import Item
 from headwater.sql.plan.sources import RESERVED, check_formats, check_timestamp, check_topic, check_writable
 
@@ -104,16 +89,16 @@ class QueryBuilder:
         self._plain = not transient and not RESERVED & names_of(query)
         relation = self._source(query.source)
         key_format = with_.key(_default_key(relation, query))
-        calls = _table_functions(query)
+        calls = exploding.table_functions(query)
         if query.where is not None:
             is_last = query.group_by is None and query.partition_by is None and not calls
             relation = self._filtered(relation, query.where, "WHERE", is_last=is_last)
-        relation = self._exploded(calls, relation) if calls else relation
+        relation = exploding.exploded(calls, relation, self._errors) if calls else relation
         if query.partition_by is not None:
-            relation = self._partitioned(query, relation, key_format)
+            relation = partitioned(query, relation, key_format, self._errors)
         items = selecting.spread(query, relation, transient=transient, bounds=self._spreads_bounds)
         synthetic = {call: f"KSQL_SYNTH_{place}" for place, call in enumerate(calls)}
-        items = [Item(each.name, _synthetic(each.expression, synthetic)) for each in items] if calls else items
+        items = [Item(each.name, exploding.synthetic(each.expression, synthetic)) for each in items] if calls else items
         having = query.having
         if query.group_by is not None:
             expressions = [each.expression for each in items]
@@ -172,108 +157,6 @@ class QueryBuilder:
             self._last.append(LastStep(passes, filters=True))
             return relation
         return relation.with_node(relation.node.filter(passes.of_records))
-
-    def _exploded(self, calls: Sequence[tree.Call], relation: Relation) -> Relation:
-        """Each table function of SELECT becomes a column; each row as many rows as the longest of them has items."""
-        if relation.kind is SourceKind.TABLE:
-            raise SqlError("Table source is not supported with table functions", position=calls[0].position)
-        compiler = relation.compiler()
-        compiled = [self._table_function(call, compiler) for call in calls]
-        errors, width = self._errors, len(relation.row)
-        taken = [(function.name, each) for function, arguments, _ in compiled for each in arguments]
-        precomputed = grouping.PrecomputedColumns(taken, width, errors, runs=True)
-        evaluates = iter(precomputed.evaluates)
-        functions = [(function.call, [next(evaluates) for _ in arguments]) for function, arguments, _ in compiled]
-
-        def explode(row: list[Any] | None) -> list[list[Any]]:
-            if row is None:
-                return []
-            found = []
-            for function, arguments in functions:
-                try:
-                    found.append(function(*(each(row) for each in arguments)))
-                except Exception as error:  # noqa: BLE001  a row that cannot be spread is left out
-                    errors.note("table function", error)
-                    found.append([])
-            longest = max(map(len, found))
-            own = row[:width]
-            return [[*own, *(each[at] if at < len(each) else None for each in found)] for at in range(longest)]
-
-        new = tuple(
-            RowColumn(None, f"KSQL_SYNTH_{place}", given, pseudo=True) for place, (_, _, given) in enumerate(compiled)
-        )
-        node = precomputed.before(relation.node, "TABLE-FUNCTION-COLUMNS")
-        node = node.flat_map_values(lambda row: explode(row), value=ROWS)
-        return replace(relation, node=node, row=(*relation.row, *new))
-
-    def _table_function(self, call: tree.Call, compiler: Compiler) -> tuple[TableFunction, list[Compiled], Type]:
-        function = table_function_named(call.function)
-        assert function is not None
-        arguments = [compiler.compile(each) for each in call.arguments]
-        known = [each.type for each in arguments if each.type is not None]
-        returns = function.returns(known) if len(known) == len(arguments) else None
-        if returns is None:
-            shown = ", ".join(str(each.type) for each in arguments)
-            raise SqlError(
-                f"Function '{call.function}' does not accept parameters ({shown}).",
-                why="Valid alternatives are:\n" + "\n".join(call.function + form for form in function.forms),
-                position=call.position,
-            )
-        return function, arguments, returns
-
-    def _partitioned(self, query: tree.Query, relation: Relation, key_format: RowFormat) -> Relation:
-        """PARTITION BY: rows under another key. The columns of the old one stay in the row."""
-        assert query.partition_by is not None
-        if relation.kind is SourceKind.TABLE:
-            raise SqlError(
-                "PARTITION BY is not supported on tables.",
-                hint="Only streams have rows that can be given another key; GROUP BY makes a table of a table.",
-                position=query.position,
-            )
-        if relation.window is not None:
-            raise SqlError("PARTITION BY of windowed streams is not supported.", position=query.position)
-        if not query.partition_by:
-            raise SqlError("PARTITION BY requires at least one expression", position=query.position)
-        if query.group_by is not None:
-            raise SqlError("Only one of PARTITION BY and GROUP BY is allowed.", position=query.position)
-        single = query.partition_by[0] if len(query.partition_by) == 1 else None
-        if isinstance(single, tree.Literal) and single.value is None:
-            node = relation.node.select_key(lambda _, row: None, key=reading.NoKey())  # noqa: ARG005
-            return replace(relation, node=node, key=())
-        columns, keys, unnamed = [], [], 0
-        aliases = {
-            each.expression: each.alias for each in query.select if isinstance(each, tree.SelectItem) and each.alias
-        }
-        compiler, holders = relation.compiler(), relation.holders()
-        for expression in query.partition_by:
-            compiled = compiler.compile(expression)
-            if compiled.type is None:
-                raise SqlError("PARTITION BY needs an expression with a type.", position=expression.position)
-            name, unnamed = _key_name(expression, holders, aliases, unnamed)
-            same = frozenset(_holders(expression, holders))
-            columns.append(KeyColumn(name, compiled.type, same, expression))
-            keys.append(("PARTITION BY", compiled))
-        serde = format_named(key_format.name).serde(
-            [Field(each.name, each.type) for each in columns], key_format.options
-        )
-
-        of_key = relation.row_of_key()
-        precomputed = grouping.PrecomputedColumns(keys, len(relation.row), self._errors, runs=True)
-        evaluates = precomputed.evaluates
-        place_of = relation.key_places()
-        of_old = [
-            evaluate if all(place_of(each) is not None for each in columns_of(node)) else _nothing
-            for evaluate, node in zip(evaluates, query.partition_by, strict=True)
-        ]
-
-        def key_of(old: Any, row: list[Any] | None) -> list[Any] | None:
-            """A row without a value has what can be told by its old key alone."""
-            full, told = (of_key(old), of_old) if row is None else (row, evaluates)
-            key = [evaluate(full) for evaluate in told]
-            return None if len(key) == 1 and key[0] is None else key
-
-        node = precomputed.before(relation.node, "PARTITION-BY-COLUMNS").select_key(key_of, key=serde)
-        return replace(relation, node=node, key=tuple(columns))
 
     def _selected(self, relation: Relation, items: Sequence[Item], what: str, transient: bool) -> Result:
         divided = selecting.Projection((), tuple(items)) if transient else selecting.divide(items, relation, what)
@@ -445,50 +328,3 @@ def _aggregates(items: Sequence[Item]) -> list[str]:
         for each in parts(item.expression)
         if isinstance(each, tree.Call) and grouping.is_aggregate(each)
     ]
-
-
-def _table_functions(query: tree.Query) -> list[tree.Call]:
-    found: dict[tree.Call, None] = {}
-    for item in query.select:
-        if isinstance(item, tree.SelectItem):
-            for each in parts(item.expression):
-                if isinstance(each, tree.Call) and table_function_named(each.function):
-                    found[each] = None
-    return list(found)
-
-
-def _synthetic(expression: tree.Expression, names: Mapping[tree.Call, str]) -> tree.Expression:
-    """With the columns that table functions have become, in their places."""
-    return replaced(
-        expression,
-        lambda each: (
-            tree.Column(names[each], position=each.position) if isinstance(each, tree.Call) and each in names else None
-        ),
-    )
-
-
-def _key_name(
-    expression: tree.Expression,
-    holders: Mapping[str, Sequence[str | None]],
-    aliases: Mapping[tree.Expression, str | None],
-    unnamed: int,
-) -> tuple[str, int]:
-    if isinstance(expression, tree.Column):
-        several = len(holders.get(expression.name, ())) > 1
-        return (f"{expression.source}_{expression.name}" if several and expression.source else expression.name), unnamed
-    if isinstance(expression, tree.FieldOf) and expression not in aliases:
-        return expression.name, unnamed
-    alias = aliases.get(expression)
-    return (alias, unnamed) if alias else (f"KSQL_COL_{unnamed}", unnamed + 1)
-
-
-def _holders(expression: tree.Expression, holders: Mapping[str, Sequence[str | None]]) -> list[tuple[str | None, str]]:
-    """The columns of the row that a column of PARTITION BY is."""
-    if not isinstance(expression, tree.Column):
-        return []
-    sources = holders.get(expression.name, ())
-    return [(each, expression.name) for each in sources if expression.source in (None, each)]
-
-
-def _nothing(_row: list[Any]) -> None:
-    return None

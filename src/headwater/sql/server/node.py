@@ -185,20 +185,28 @@ class SqlNode:
 
         await self.runner.follow(dict(session.queries), set(session.paused), session.ended, stopped)
 
-    async def applied(self, end: int) -> None:
+    async def _reach(self, is_reached: Callable[[], bool]) -> None:
+        """Raises what has ended the following of the log, if something did."""
         async with self._moved:
-            while self.engine.applied < end:
+            while not is_reached():
                 if self._following is not None and self._following.done():
                     self._following.result()
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._moved.wait(), 1.0)
 
-    async def has_applied(self, number: int) -> bool:
-        """Whether a statement of the log, and all before it, are carried out here within a while."""
+    async def _has_reached(self, is_reached: Callable[[], bool]) -> bool:
+        """Whether it is so within the time that a request may take."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.config.number(_ANSWER_WITHIN) / 1000):
-                await self.applied(number + 1)
-        return self.engine.applied > number
+                await self._reach(is_reached)
+        return is_reached()
+
+    async def applied(self, end: int) -> None:
+        await self._reach(lambda: self.engine.applied >= end)
+
+    async def has_applied(self, number: int) -> bool:
+        """Whether a statement of the log, and all before it, are carried out here within a while."""
+        return await self._has_reached(lambda: self.engine.applied > number)
 
     @property
     def executed(self) -> int:
@@ -209,10 +217,7 @@ class SqlNode:
         """Whether the queries that a statement of the log ends or replaces have ended here, within a while: where a
         query is still being started, on Spark perhaps, that takes longer.
         """
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self.config.number(_ANSWER_WITHIN) / 1000), self._moved:
-                await self._moved.wait_for(lambda: self.executed > number or not self.follows)
-        return self.executed > number
+        return await self._has_reached(lambda: self.executed > number)
 
     # -- statements ----------------------------------------------------------------------------------------------------
 

@@ -7,18 +7,23 @@ be windowed too (a start in the last eight bytes, or an end and a start). Where 
 here it has to be one before the year 10000: a plain text of nine letters is then no window.
 """
 
+import contextlib
 import json
+import logging
 import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple, Protocol
 
 from headwater.base.printable import printable
+from headwater.schemas import SchemaType
 
 Registered = Callable[[bytes], tuple[str, str] | None]  # the format's name and the text of what names a schema
 Decode = Callable[[bytes], str | None]  # None: it is not of this format
 
+_log: Final = logging.getLogger("headwater.sql")
 NOTHING_SEEN: Final = "¯\\_(ツ)_/¯ - no data processed"
+_FORMATS: Final = {SchemaType.AVRO: "AVRO", SchemaType.PROTOBUF: "PROTOBUF", SchemaType.JSON: "JSON_SR"}
 _NEVER: Final = "<null>"
 _EMPTY: Final = "KAFKA_STRING"  # what an empty text alone can be
 _INT, _BIGINT, _DOUBLE = struct.Struct(">i"), struct.Struct(">q"), struct.Struct(">d")
@@ -175,3 +180,22 @@ def _in_session(inner: Decode) -> Decode:
         return f"[{key}@{start}/{end}]"
 
     return decode
+
+
+@contextlib.contextmanager
+def registered(settings: Mapping[str, str]) -> Iterator[Registered]:
+    """How PRINT reads what names a schema; nothing does where there is no registry, or it does not answer."""
+    if "url" not in settings:
+        yield lambda _: None
+        return
+    from headwater.client.schema_registry import SchemaRegistryClient  # a server without a registry does without
+    from headwater.client.schema_registry.readable import RegisteredRecords
+
+    with contextlib.closing(SchemaRegistryClient(dict(settings))) as client:
+        records = RegisteredRecords(client, is_required=False, warn=_log.warning)
+
+        def read(data: bytes) -> tuple[str, str] | None:
+            found = records.read(data)
+            return None if found is None else (_FORMATS[found[0]], found[1])
+
+        yield read

@@ -1,9 +1,8 @@
 """What is asked of a server and gives rows: push queries, pull queries, PRINT. Nothing here changes anything.
 
 A push query (EMIT CHANGES) runs until it is closed. A pull query over one table is answered out of its view, one over a
-stream by reading the log to its present end, both with ksqlDB's functions; everything else that SQL can ask (joins,
-sub-queries, a topic without a stream or table, functions that ksqlDB has not) goes to DuckDB over the rows of its
-sources.
+stream by reading the log to its present end, both with ksqlDB's functions; everything else that SQL can ask goes to
+DuckDB (`analytics`).
 """
 
 from __future__ import annotations
@@ -11,27 +10,26 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Final
 
 from headwater.base.acls import Operation
 from headwater.base.errors import KafkaError, UserError
 from headwater.base.ids import TopicPartition
 from headwater.client import AsyncConsumer
-from headwater.schemas import SchemaType
 from headwater.sql.functions import scope
 from headwater.sql.language import tree
 from headwater.sql.language.errors import SqlError, SqlSyntaxError
-from headwater.sql.language.parser import parse, split, substitute
+from headwater.sql.language.parser import split, substitute
 from headwater.sql.language.tree import SourceKind
 from headwater.sql.plan import grouping, reading
-from headwater.sql.plan.catalog import Column, SourceInfo
+from headwater.sql.plan.catalog import SourceInfo
 from headwater.sql.plan.session import Session
 from headwater.sql.server import duckdb_queries, pull, push, rights
-from headwater.sql.server.config import LAG_MAX, LIMITED_PULLS, RANGE_SCANS, SCANS, STREAM_PULLS, SqlServerConfig
-from headwater.sql.server.duckdb_functions import own_functions
-from headwater.sql.server.duckdb_pool import DuckDbPool
-from headwater.sql.server.printing import Printer, Registered
+from headwater.sql.server.analytics import Analytics
+from headwater.sql.server.config import LAG_MAX, RANGE_SCANS, SqlServerConfig
+from headwater.sql.server.printing import Printer, registered
+from headwater.sql.server.pull_settings import check_enabled, check_pulled
 from headwater.sql.server.refusals import TooManyPushesError
 from headwater.sql.server.row_answers import Answer
 from headwater.sql.server.settable import check_request
@@ -39,15 +37,12 @@ from headwater.sql.server.views import ALL, READING, Views
 from headwater.sql.server.window_tasks import tasks_of
 from headwater.web.callers import EVERYBODY, Caller
 from headwater.web.callers import cluster as cluster_need
-from headwater.web.callers import topic as topic_need
 from headwater.web.rights import require
 
 _log: Final = logging.getLogger("headwater.sql")
 READ_AHEAD: Final = "ksql.query.pull.read.ahead.rows.max"
 _UNKNOWN_TO_DUCKDB: Final = ("Catalog Error", "Binder Error", "Parser Error")
 _AHEAD_AGAIN_S: Final = 10.0
-_AS_PUSH: Final = "Add EMIT CHANGES if you intended to issue a push query."
-_FORMATS: Final = {SchemaType.AVRO: "AVRO", SchemaType.PROTOBUF: "PROTOBUF", SchemaType.JSON: "JSON_SR"}
 
 
 class RowQueries:
@@ -59,10 +54,9 @@ class RowQueries:
         self._config = config
         self._session = session
         self._system = system
-        self._rows_max = config.number("ksql.query.pull.rows.max")
-        self._bounds = duckdb_queries.Bounds(self._rows_max, config.number("ksql.query.pull.bytes.max"))
-        self._views = Views(config.client, self._rows_max, tasks_of=lambda source: tasks_of(source, session()))
-        self._duckdb = DuckDbPool(self._bounds)
+        rows_max = config.number("ksql.query.pull.rows.max")
+        self._views = Views(config.client, rows_max, tasks_of=lambda source: tasks_of(source, session()))
+        self._analytics = Analytics(config, session, self._views)
         self._reading: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
         self.pushes: dict[str, push.PushQuery] = {}
@@ -98,7 +92,7 @@ class RowQueries:
             self._reading.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._reading
-        await self._duckdb.close()
+        await self._analytics.close()
         await self._views.close()
 
     async def keep(self, sources: Mapping[str, SourceInfo]) -> None:
@@ -145,7 +139,7 @@ class RowQueries:
             if len(pieces) != 1 or not duckdb_queries.is_query(pieces[0]):
                 raise
             try:
-                return await self._analysed(pieces[0], properties, caller, parsed=False)
+                return await self._analytics.answer(pieces[0], properties, caller, parsed=False)
             except SqlSyntaxError as also:  # it is no statement of either language: the place is told in our own
                 raise SqlSyntaxError(wrong.message, str(also), position=wrong.position) from None
             except SqlError as also:  # DuckDB's grammar took it, its names are ours perhaps: STRUCT(...) AS by
@@ -207,7 +201,7 @@ class RowQueries:
         catalog = self._session().catalog
         source = catalog.sources.get(query.source.name) if isinstance(query.source, tree.Source) else None
         if source is None:
-            return await self._analysed(text, properties, caller)
+            return await self._analytics.answer(text, properties, caller)
         assert isinstance(query.source, tree.Source)
         check_enabled(source, properties, scans=False)
         try:
@@ -215,7 +209,7 @@ class RowQueries:
                 planned = pull.plan(query, source, query.source.alias)
         except SqlError as own:
             try:
-                return await self._analysed(text, properties, caller)
+                return await self._analytics.answer(text, properties, caller)
             except SqlError as also:
                 raise own if also.message.startswith(_UNKNOWN_TO_DUCKDB) else also from None
         return Answer(None, planned.columns, self._gathered(planned, source, properties))
@@ -224,7 +218,7 @@ class RowQueries:
         self, planned: pull.PullPlan, source: SourceInfo, properties: Mapping[str, str]
     ) -> AsyncIterator[list[Any]]:
         names = [f"`{each.name.replace('`', '``')}`" for each in reading.row_columns(source, source.name)]
-        _, rows = await self._read_stream(source, names, properties)
+        _, rows = await self._analytics.read_stream(source, names, properties)
         for row in await asyncio.to_thread(planned.answer, rows):
             yield row
 
@@ -270,120 +264,6 @@ class RowQueries:
         for row in await asyncio.to_thread(planned.answer, await self._views.rows(source, planned.lookup, lag_max)):
             yield row
 
-    # -- beyond one table ----------------------------------------------------------------------------------------------
-
-    async def _analysed(
-        self, text: str, properties: Mapping[str, str], caller: Caller, *, parsed: bool = True
-    ) -> Answer:
-        """By DuckDB. `parsed`: our own parser took it, so names that are not there are told in its words."""
-        catalog = self._session().catalog
-        relations: dict[duckdb_queries.SourceName, duckdb_queries.Relation] = {}
-        pseudo = duckdb_queries.pseudo_in(text)
-        reads_topics = False
-        for name, surely in duckdb_queries.sources_in(text).items():
-            source, topic = await self._meant(name, surely, caller)
-            if source is not None:
-                await rights.require_source(caller, Operation.READ, source)
-                check_enabled(source, properties, scans=True)
-                relations[name] = await self._relation(source, properties, pseudo)
-            elif topic is not None:
-                await require(caller, topic_need(Operation.READ, topic))
-                relations[name] = duckdb_queries.relation_of_topic(await self._records(topic))
-                reads_topics = True
-            elif surely and parsed:
-                await self._refuse_unknown(name.text.upper(), caller)
-        called = duckdb_queries.told_apart(relations)
-        allowed = {name: each for name, each in catalog.functions.items() if name not in catalog.withheld}
-        functions = own_functions(text, allowed)
-        words = duckdb_queries.in_duckdbs_words(text, called, () if reads_topics else pseudo, functions)
-        named = {called[name]: each for name, each in relations.items()}
-        columns, rows = await self._duckdb.answer(words, named, functions)
-
-        async def each_row() -> AsyncIterator[list[Any]]:
-            for row in rows:
-                yield row
-
-        return Answer(None, columns, each_row())
-
-    async def _meant(
-        self, name: duckdb_queries.SourceName, surely: bool, caller: Caller
-    ) -> tuple[SourceInfo | None, str | None]:
-        """The stream or table of this name, or else the topic. A name between quotes is a stream's in other letters
-        only where there is no topic that is called just so.
-        """
-        sources = self._session().catalog.sources
-        source = sources.get(name.sql)
-        if source is not None or not surely:
-            return source, None
-        topic = await self._topic_named(name.text, caller)
-        alike = sources.get(name.text) or sources.get(name.text.upper())
-        return (None, topic) if alike is None or topic == name.text else (alike, None)
-
-    async def _relation(
-        self, source: SourceInfo, properties: Mapping[str, str], pseudo: Sequence[str]
-    ) -> duckdb_queries.Relation:
-        if source.kind is SourceKind.TABLE:
-            return duckdb_queries.relation_of(source, await self._views.rows(source), pseudo)
-        columns, rows = await self._read_stream(source, ("*", *pseudo), properties)
-        return duckdb_queries.Relation(tuple((each.name, each.type) for each in columns), rows)
-
-    async def _read_stream(
-        self, source: SourceInfo, names: Sequence[str], properties: Mapping[str, str]
-    ) -> tuple[tuple[Column, ...], list[list[Any]]]:
-        """The rows of a stream to its present end, within bounds. Raises SqlError."""
-        (statement,) = parse(f"SELECT {', '.join(names)} FROM `{source.name.replace('`', '``')}`;")
-        assert isinstance(statement, tree.Select)
-        planned = push.plan(statement.query, self._session().catalog.copy(), self._config.brokers, properties)
-        made = push.PushQuery(planned, self._config.client, properties, to_end=True)
-        rows: list[list[Any]] = []
-        size = 0
-        async with contextlib.aclosing(made.rows()) as found:
-            async for row in found:
-                rows.append(row)
-                size += duckdb_queries.size_of(row)
-                self._bounds.check(source.name, len(rows), size)
-        return made.columns, rows
-
-    async def _refuse_unknown(self, name: str, caller: Caller) -> None:
-        """Says that it is not there, and suggests only what the caller may see."""
-        catalog = self._session().catalog.copy()
-        seen = await _described(caller, (each.topic for each in catalog.sources.values()))
-        catalog.sources = {key: each for key, each in catalog.sources.items() if each.topic in seen}
-        catalog.find(name)
-
-    async def _topic_named(self, name: str, caller: Caller) -> str | None:
-        """The topic of this name, or of this name in other letters, if only one is. One that the caller may not see is
-        not there: an answer that told it from one that does not exist would tell who asks what exists.
-        """
-        topics = await self._topics()
-        alike = [each for each in topics if each.upper() == name.upper()]
-        seen = await _described(caller, alike)
-        topics = [each for each in alike if each in seen]
-        if name in topics:
-            return name
-        return topics[0] if len(topics) == 1 else None
-
-    async def _topics(self) -> list[str]:
-        async with AsyncConsumer(READING | self._config.client) as consumer:
-            return [each for each in await consumer.list_topics() if not each.startswith("_confluent-ksql-")]
-
-    async def _records(self, topic: str) -> list[Any]:
-        """The records of a topic, to the end that it has now."""
-        found: list[Any] = []
-        size = 0
-        async with AsyncConsumer(READING | self._config.client) as consumer:
-            places = [TopicPartition(topic, each.partition) for each in await consumer.partitions_for(topic)]
-            begins, ends = await consumer.beginning_offsets(places), await consumer.end_offsets(places)
-            consumer.assign(places)
-            for each in places:
-                consumer.seek(each, begins[each])
-            while not await push.has_read(consumer, places, ends):
-                for record in await consumer.poll(0.1):
-                    found.append(record)
-                    size += len(record.key or b"") + len(record.value or b"")
-                    self._bounds.check(topic, len(found), size)
-        return found
-
     # -- PRINT ---------------------------------------------------------------------------------------------------------
 
     async def check_printable(self, statement: tree.Print, caller: Caller = EVERYBODY) -> None:
@@ -401,8 +281,8 @@ class RowQueries:
             "allow.auto.create.topics": False,
         }
         seen = shown = 0
-        with _registered(self._config.registry) as registered:
-            printer = Printer(registered)
+        with registered(self._config.registry) as read:
+            printer = Printer(read)
             async with AsyncConsumer(settings) as consumer:
                 found = await consumer.partitions_for(statement.topic)
                 consumer.assign([TopicPartition(statement.topic, each.partition) for each in found])
@@ -418,63 +298,3 @@ class RowQueries:
                     shown += len(chosen)
                     for line in await asyncio.to_thread(printer.lines, chosen):
                         yield line
-
-
-async def _described(caller: Caller, topics: Iterable[str]) -> set[str]:
-    """Those that the caller may see."""
-    asked = {topic_need(Operation.DESCRIBE, each) for each in topics}
-    return {each.name for each in (asked if caller.may_everything else await caller.allowed(asked))}
-
-
-@contextlib.contextmanager
-def _registered(settings: Mapping[str, str]) -> Iterator[Registered]:
-    """How PRINT reads what names a schema; nothing does where there is no registry, or it does not answer."""
-    if "url" not in settings:
-        yield lambda _: None
-        return
-    from headwater.client.schema_registry import SchemaRegistryClient  # a server without a registry does without
-    from headwater.client.schema_registry.readable import RegisteredRecords
-
-    with contextlib.closing(SchemaRegistryClient(dict(settings))) as client:
-        records = RegisteredRecords(client, is_required=False, warn=_log.warning)
-
-        def read(data: bytes) -> tuple[str, str] | None:
-            found = records.read(data)
-            return None if found is None else (_FORMATS[found[0]], found[1])
-
-        yield read
-
-
-def check_pulled(query: tree.Query, properties: Mapping[str, str]) -> None:
-    """Clauses that a pull query may not have, here or by its properties. Raises SqlError."""
-    if query.limit is not None and not reading.is_set(properties, LIMITED_PULLS, default=True):
-        raise SqlError(
-            "LIMIT clause in pull queries is currently disabled.",
-            hint=f"You can enable them by setting {LIMITED_PULLS}=true. {_AS_PUSH}",
-            position=query.position,
-        )
-    source = query.source
-    while isinstance(source, tree.Join):
-        if source.within is not None:
-            raise SqlError(
-                "Pull queries don't support WITHIN clauses: they join all rows of their sources.",
-                hint=_AS_PUSH,
-                position=source.within.position,
-            )
-        source = source.left
-
-
-def check_enabled(source: SourceInfo, properties: Mapping[str, str], *, scans: bool) -> None:
-    """Whether a pull query may ask for rows of a stream, and for all rows of a table. Raises SqlError."""
-    if source.kind is SourceKind.STREAM and not reading.is_set(properties, STREAM_PULLS, default=True):
-        raise SqlError(
-            "Pull queries on streams are disabled.",
-            hint="To create a push query on the stream, add EMIT CHANGES to the end. To enable pull queries on streams, set "
-            f"{STREAM_PULLS} to 'true'.",
-        )
-    if scans and source.kind is SourceKind.TABLE and not reading.is_set(properties, SCANS, default=True):
-        raise SqlError(
-            "Query requires table scan to be enabled.",
-            why=f"It looks at all rows of {source.name}: its WHERE clause names neither keys nor a range of them",
-            hint=f"Table scans can be enabled by setting {SCANS}=true.",
-        )

@@ -102,7 +102,7 @@ class QueryRunner:
                 await on_stopped()
             if self.leads:
                 for query in [each for name, each in self._known.items() if name not in wanted]:
-                    await self._forget(query)
+                    await self._clean(query.app.name)
             self._known = dict(wanted)
             if not self.leads:
                 await self._stop_sweeping()
@@ -153,7 +153,7 @@ class QueryRunner:
     async def _run_once(self, running: RunningQuery) -> None:
         """Until the query is told to stop, or dies. No thread waits for it meanwhile: there may be many queries."""
         if running.query.app.name in self._not_cleaned:  # its QUERY_ID was another's: it must not go on where that was
-            await self._forget(running.query)
+            await self._clean(running.query.app.name)
             if running.query.app.name in self._not_cleaned:
                 raise RuntimeError(
                     "a terminated query of the same id has left topics or offsets that cannot be deleted"
@@ -209,9 +209,6 @@ class QueryRunner:
                 continue
             if all(each.app.name != name for each in self._known.values()):  # a log of an earlier version: it goes on
                 await self._clean(name)
-
-    async def _forget(self, query: PersistentQuery) -> None:
-        await self._clean(query.app.name)
 
     def _folder(self, name: str) -> Path:
         return Path(self._config.text("ksql.streams.state.dir")) / name

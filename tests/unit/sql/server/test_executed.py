@@ -98,10 +98,10 @@ Scene = Callable[[SqlNode, Host], Awaitable[None]]
 
 @pytest.fixture
 def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Scene, int], None]:
-    async def forget(_self: QueryRunner, _query: Any) -> None:
+    async def clean(_self: QueryRunner, _name: str) -> None:
         pass
 
-    monkeypatch.setattr(QueryRunner, "_forget", forget)
+    monkeypatch.setattr(QueryRunner, "_clean", clean)
 
     async def played(scene: Scene, within_ms: int) -> None:
         settings = {

@@ -111,7 +111,7 @@ def test_a_topic_that_one_may_not_see_is_as_one_that_is_not_there(monkeypatch: p
         async def topics() -> list[str]:
             return ["secret", "shown"]
 
-        monkeypatch.setattr(node.row_queries, "_topics", topics)
+        monkeypatch.setattr(node.row_queries._analytics, "_topics", topics)
         try:
             await node.row_queries.query(f"SELECT COUNT(*) FROM {name};", {}, {}, caller)
         except HttpError as error:

@@ -58,7 +58,7 @@ def test_what_duckdb_alone_can_read_is_told_in_both_languages(monkeypatch: pytes
     async def refused(*_: Any, **__: Any) -> Any:
         raise SqlError("Catalog Error: Scalar Function with name struct does not exist!")
 
-    monkeypatch.setattr(node.row_queries, "_analysed", refused)
+    monkeypatch.setattr(node.row_queries._analytics, "answer", refused)
     with pytest.raises(SqlError, match=r"^Catalog Error: .* Read as ksqlDB's SQL: line 1:26: \"BY\" is a reserved"):
         asyncio.run(node.row_queries.query("SELECT STRUCT(x := 1) AS BY FROM s;", {}, {}))
 
@@ -136,7 +136,7 @@ def _asked(monkeypatch: pytest.MonkeyPatch, text: str) -> tuple[list[str], list[
         assert names == ["`N`", "`ROWTIME`", "`ROWPARTITION`", "`ROWOFFSET`", "`ID`"]
         return (), [list(row) for row in _ROWS]
 
-    monkeypatch.setattr(queries, "_read_stream", read)
+    monkeypatch.setattr(queries._analytics, "read_stream", read)
 
     async def ask() -> tuple[list[str], list[list[Any]]]:
         answer = await queries.query(text, {}, {})

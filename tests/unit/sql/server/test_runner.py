@@ -55,12 +55,10 @@ class Query:
 
 @pytest.fixture
 def runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> QueryRunner:
-    forgotten: list[str] = []
+    async def clean(_self: QueryRunner, _name: str) -> None:
+        pass
 
-    async def forget(_self: QueryRunner, query: Any) -> None:
-        forgotten.append(query.id)
-
-    monkeypatch.setattr(QueryRunner, "_forget", forget)
+    monkeypatch.setattr(QueryRunner, "_clean", clean)
     config, _ = SqlServerConfig.load(None, [f"ksql.streams.state.dir={tmp_path}", "bootstrap.servers=localhost:1"])
     runner = QueryRunner(config)
     runner.leads = True
