@@ -289,8 +289,9 @@ class Api:
 
     async def statuses(self, request: Request) -> Response:
         await require(request.caller, cluster(Operation.DESCRIBE))
+        await self._node.ask_states()
         known = {
-            each.command_id: answers.command_status(each, number < self._node.executed)["status"]
+            each.command_id: answers.command_status(each, self._node.is_executed(number))["status"]
             for number, each in self._node.engine.outcomes.items()
         }
         return json_response({"commandStatuses": known}, 200, KSQL_JSON)
@@ -299,7 +300,8 @@ class Api:
         wanted = "/".join(request.parameters[each] for each in ("type", "entity", "action"))
         for number, each in reversed(self._node.engine.outcomes.items()):
             if each.command_id.replace("`", "") == wanted.replace("`", ""):
-                return json_response(answers.command_status(each, number < self._node.executed), 200, KSQL_JSON)
+                await self._node.ask_states()
+                return json_response(answers.command_status(each, self._node.is_executed(number)), 200, KSQL_JSON)
         raise HttpError(404, "Command not found", NOT_FOUND)
 
     async def is_valid_property(self, request: Request) -> Response:

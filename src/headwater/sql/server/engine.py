@@ -46,12 +46,15 @@ LOGGED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a statement: a sentence, the query that it started, or the error that it met."""
+    """What became of a statement: a sentence, the query that it started, or the error that it met. `ends`: a query that
+    ran before it is not to run any more, or another in its place.
+    """
 
     command_id: str
     message: str
     query_id: str | None = None
     error: SqlError | None = None
+    ends: bool = False
 
 
 class Engine:
@@ -78,6 +81,7 @@ class Engine:
         self._defaults = dict(defaults or {})
         self.applied = 0  # how far in the log
         self.statements = 0  # of the log until there
+        self.ends = 0  # behind the last of them that ended a query
         self.outcomes: OrderedDict[int, Outcome] = OrderedDict()
         self._refused: dict[str, SqlError] = {}  # functions of the log that are not here and of an unknown shape
 
@@ -177,8 +181,9 @@ class Engine:
         trial.checks_schemas = trial.names_queries = trial.checks_successors = trial.spreads_bounds = True
         before, self.session = self.session, trial
         query_id = done.id if isinstance(done, PersistentQuery) else None
-        idle = _what_was_there(statement, before)
-        return Outcome(command_id, idle or _sentence(statement, query_id), query_id)
+        idle, ends = _what_was_there(statement, before), _ends_any(before, trial)
+        self.ends = offset + 1 if ends else self.ends
+        return Outcome(command_id, idle or _sentence(statement, query_id), query_id, ends=ends)
 
 
 def _shape(declares: str | None) -> Shape | None:
@@ -213,6 +218,12 @@ def command_id_of(statement: tree.Statement) -> str:
             return f"{statement.action.lower()}/{statement.query_id or 'ALL'}/execute"
         case _:
             return "unknown"
+
+
+def _ends_any(before: Session, after: Session) -> bool:
+    """One that is paused may still be on its way to its end."""
+    paused = after.paused - before.paused
+    return any(name in paused or after.queries.get(name) is not each for name, each in before.queries.items())
 
 
 def _what_was_there(statement: tree.Statement, before: Session) -> str:

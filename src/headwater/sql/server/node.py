@@ -26,7 +26,9 @@ from headwater.sql.server.peers import ServerName, Watch
 from headwater.sql.server.processing_log import LogSettings, ProcessingLog
 from headwater.sql.server.query_host import StoreProgress
 from headwater.sql.server.query_states import (
+    Ended,
     QueryState,
+    Record,
     Report,
     Reporter,
     ReportKey,
@@ -44,6 +46,7 @@ from headwater.streams.engine.failures import ClusterFailure
 logger = logging.getLogger("headwater.sql")
 T = TypeVar("T")
 _ANSWER_WITHIN: Final = "ksql.server.command.response.timeout.ms"
+_ASK_AGAIN_S: Final = 0.05
 
 
 class SqlNode:
@@ -75,6 +78,7 @@ class SqlNode:
         self._following: asyncio.Task[None] | None = None
         self._moved = asyncio.Condition()
         self._executed = 0  # how far in the log all queries have ended that statements have ended
+        self._ended = 0  # behind the last of those statements that ended one
         self._withheld: frozenset[str] = frozenset()  # functions that the log of this process has told of
         self.cluster_id = ""
         self.takes_statements = not config.text("ksql.queries.file")
@@ -176,12 +180,13 @@ class SqlNode:
         await self._run_what_is_wanted()
 
     async def _run_what_is_wanted(self) -> None:
-        session, applied = self.engine.session, self.engine.applied
+        session, applied, ends = self.engine.session, self.engine.applied, self.engine.ends
 
         async def stopped() -> None:
             async with self._moved:
-                self._executed = applied
+                self._executed, self._ended = applied, ends
                 self._moved.notify_all()
+            self._reporter.notice()
 
         await self.runner.follow(dict(session.queries), set(session.paused), session.ended, stopped)
 
@@ -194,30 +199,46 @@ class SqlNode:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._moved.wait(), 1.0)
 
-    async def _has_reached(self, is_reached: Callable[[], bool]) -> bool:
-        """Whether it is so within the time that a request may take."""
+    async def _wait(self, what: Awaitable[None]) -> None:
+        """For as long as a request may take."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.config.number(_ANSWER_WITHIN) / 1000):
-                await self._reach(is_reached)
-        return is_reached()
+                await what
 
     async def applied(self, end: int) -> None:
         await self._reach(lambda: self.engine.applied >= end)
 
     async def has_applied(self, number: int) -> bool:
         """Whether a statement of the log, and all before it, are carried out here within a while."""
-        return await self._has_reached(lambda: self.engine.applied > number)
+        await self._wait(self.applied(number + 1))
+        return self.engine.applied > number
 
     @property
     def executed(self) -> int:
         """How far in the log statements are not only known here: what they have ended runs no more on this server."""
         return self.engine.applied if self._following is None else self._executed
 
-    async def has_executed(self, number: int) -> bool:
-        """Whether the queries that a statement of the log ends or replaces have ended here, within a while: where a
-        query is still being started, on Spark perhaps, that takes longer.
+    def is_executed(self, number: int) -> bool:
+        """Whether the queries that a statement of the log ends or replaces have ended: here, and on the server that
+        leads, if that has said so by now (`ask_states`). A server that has not joined the others yet knows of none.
         """
-        return await self._has_reached(lambda: self.executed > number)
+        outcome = self.engine.outcomes.get(number)
+        if self.executed <= number or self.runner.leads or self.watch is None or outcome is None or not outcome.ends:
+            return self.executed > number
+        leader = self.watch.leader()
+        return leader is not None and self._reports.ended(leader[0]) > number
+
+    async def has_executed(self, number: int) -> bool:
+        """The same, within a while: where a query is still being started, on Spark perhaps, that takes longer."""
+        await self._wait(self._execute(number))
+        return self.is_executed(number)
+
+    async def _execute(self, number: int) -> None:
+        await self._reach(lambda: self.executed > number)
+        while not self.is_executed(number):
+            await self._reports.read()
+            if not self.is_executed(number):
+                await asyncio.sleep(_ASK_AGAIN_S)
 
     # -- statements ----------------------------------------------------------------------------------------------------
 
@@ -245,8 +266,10 @@ class SqlNode:
         return self._schemas
 
     async def ask_states(self) -> None:
-        """Before `state` is asked on a server that does not lead: learns what the one that does has reported."""
-        if not self.runner.leads and self.engine.session.queries:
+        """Before `state` or `is_executed` is asked on a server that does not lead: learns what the one that does has
+        reported.
+        """
+        if not self.runner.leads and (self.engine.session.queries or self.engine.ends):
             await self._reports.read()
 
     def state(self, query_id: str) -> QueryState:
@@ -268,11 +291,12 @@ class SqlNode:
         leader = self.watch.leader() if self.watch is not None else None
         return self._reports.of(query_id, leader[0]) if leader is not None else None
 
-    def _reports_now(self) -> list[tuple[str, Report]]:
+    def _reports_now(self) -> list[tuple[str, Record]]:
         if not self.runner.leads or self.watch is None:
             return []
         server, session = str(self.watch.own), self.engine.session
-        return [
+        found: list[tuple[str, Record]] = [("", Ended(server, self._ended))] if self._ended else []
+        return found + [
             (name, Report(server, *self.runner.state_of(name, False), tuple(self.runner.restoring(name))))
             for name in session.queries
             if name not in session.paused

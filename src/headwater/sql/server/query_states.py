@@ -10,6 +10,9 @@ still does not know at once that another leads, and still writes. So records are
 writes and deletes its own, and a late one says nothing of those of its successor. A server that learns that it no
 longer leads deletes its records; those of one that has left the group are deleted by the next that leads.
 
+The server that leads also tells there how far in the log the queries that statements end have ended, so that whoever
+asks another server hears of no success before.
+
 The decisions are pure (`state_elsewhere`, `changes`, `outdated`); `Reporter` writes and `Reports` reads.
 """
 
@@ -58,7 +61,7 @@ class QueryState(NamedTuple):
 
 
 class ReportKey(NamedTuple):
-    """The key of a record. `server`: the name of who wrote it, with its life."""
+    """The key of a record. `query`: empty for `Ended`. `server`: the name of who wrote it, with its life."""
 
     query: str
     server: str
@@ -102,6 +105,25 @@ class Report(NamedTuple):
             return None
 
 
+class Ended(NamedTuple):
+    """`offset`: behind the last statement of the log that has ended a query, which runs no more on this server."""
+
+    server: str
+    offset: int
+
+    def encode(self) -> bytes:
+        return json.dumps(self._asdict()).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> Ended | None:
+        """None for what is nothing of ours."""
+        try:
+            found: Any = json.loads(data)
+            return cls(str(found["server"]), int(found["offset"]))
+        except (ValueError, TypeError, KeyError):
+            return None
+
+
 def state_elsewhere(report: Report | None, leader: tuple[ServerName, HostStatus] | None) -> QueryState:
     """The state of a query that another server runs, by what that one said last and whether it is there."""
     if leader is None:
@@ -114,12 +136,13 @@ def state_elsewhere(report: Report | None, leader: tuple[ServerName, HostStatus]
     return QueryState(report.state, report.error, name.address)
 
 
-Told = Mapping[ReportKey, Report | None]  # what the topic has; None: perhaps something, and nobody knows what
+Record = Report | Ended
+Told = Mapping[ReportKey, Record | None]  # what the topic has; None: perhaps something, and nobody knows what
 
 
-def changes(told: Told, now: Mapping[ReportKey, Report]) -> dict[ReportKey, Report | None]:
-    """What to write: reports that are new, and None for queries that are no more."""
-    found: dict[ReportKey, Report | None] = {key: each for key, each in now.items() if told.get(key) != each}
+def changes(told: Told, now: Mapping[ReportKey, Record]) -> dict[ReportKey, Record | None]:
+    """What to write: records that are new, and None for queries that are no more."""
+    found: dict[ReportKey, Record | None] = {key: each for key, each in now.items() if told.get(key) != each}
     return found | {key: None for key in told if key not in now}
 
 
@@ -139,16 +162,16 @@ class Reporter:
     def __init__(
         self,
         config: SqlServerConfig,
-        now: Callable[[], Iterable[tuple[str, Report]]],
+        now: Callable[[], Iterable[tuple[str, Record]]],
         find_outdated: Callable[[], Awaitable[list[ReportKey] | None]],
     ) -> None:
-        """`now`: the reports of all queries, by query; empty while this server does not lead. `find_outdated`: see
-        `outdated`.
+        """`now`: the reports of all queries, by query, and `Ended`; empty while this server does not lead.
+        `find_outdated`: see `outdated`.
         """
         self._config = config
         self._now = now
         self._find_outdated = find_outdated
-        self._told: dict[ReportKey, Report | None] = {}
+        self._told: dict[ReportKey, Record | None] = {}
         self._generation = 0  # how often it was begun anew
         self._cleaned = 0  # the generation that has deleted outdated records
         self._changed = asyncio.Event()
@@ -222,14 +245,14 @@ class Reporter:
         return self._producer
 
     def _is_moving(self) -> bool:
-        return any(each is not None and each.state in (STARTING, RESTORING) for each in self._told.values())
+        return any(isinstance(each, Report) and each.state in (STARTING, RESTORING) for each in self._told.values())
 
     async def _make_topic(self) -> None:
         async with AsyncAdmin(self._config.client) as admin:
             replicas = self._config.number("ksql.internal.topic.replicas")
             await create_topic(admin, self._config.states_topic, 1, replicas, _COMPACTED)
 
-    async def _send(self, producer: AsyncProducer, news: Mapping[ReportKey, Report | None]) -> None:
+    async def _send(self, producer: AsyncProducer, news: Mapping[ReportKey, Record | None]) -> None:
         topic = self._config.states_topic
         sent = [
             await producer.send(topic, None if each is None else each.encode(), key=key.encode(), partition=0)
@@ -247,7 +270,7 @@ class Reports:
         self._place = TopicPartition(config.states_topic, 0)
         self._consumer: AsyncConsumer | None = None
         self._reading = asyncio.Lock()
-        self.known: dict[ReportKey, Report] = {}
+        self.known: dict[ReportKey, Record] = {}
 
     async def read(self) -> None:
         """All that was written before this call; where the brokers do not answer, what is known stays."""
@@ -279,14 +302,21 @@ class Reports:
         key = ReportKey.decode(data)
         if key is None:
             return
-        report = Report.decode(value) if value is not None else None
-        if report is None:
+        decode: Callable[[bytes], Record | None] = Report.decode if key.query else Ended.decode
+        found = decode(value) if value is not None else None
+        if found is None:
             self.known.pop(key, None)
         else:
-            self.known[key] = report
+            self.known[key] = found
 
     def of(self, query: str, leader: ServerName) -> Report | None:
-        return self.known.get(ReportKey(query, str(leader)))
+        found = self.known.get(ReportKey(query, str(leader)))
+        return found if isinstance(found, Report) else None
+
+    def ended(self, leader: ServerName) -> int:
+        """How far in the log what statements have ended runs no more there, as it has said."""
+        found = self.known.get(ReportKey("", str(leader)))
+        return found.offset if isinstance(found, Ended) else 0
 
     async def close(self) -> None:
         if self._consumer is not None:

@@ -14,6 +14,8 @@ from headwater.sql.server.api import make_door
 from headwater.sql.server.command_log import Command
 from headwater.sql.server.config import SqlServerConfig
 from headwater.sql.server.node import SqlNode
+from headwater.sql.server.peers import HostStatus, ServerName, Watch
+from headwater.sql.server.query_states import Ended, Record, ReportKey, Reports
 from headwater.sql.server.runner import QueryRunner
 from headwater.web.messages import Request
 
@@ -137,7 +139,16 @@ async def _runs(node: SqlNode, query: str) -> None:
         await asyncio.sleep(0)
 
 
-@pytest.mark.parametrize("statement", [_REPLACED, "PAUSE CSAS_BIG_1;", "TERMINATE CSAS_BIG_1;", "DROP STREAM big;"])
+async def _told(node: SqlNode, *path: str) -> Any:
+    answer = await make_door(node).handle(Request("GET", "/" + "/".join(path), path))
+    assert isinstance(answer.body, bytes)
+    return json.loads(answer.body)
+
+
+_ENDING = [_REPLACED, "PAUSE CSAS_BIG_1;", "TERMINATE CSAS_BIG_1;", "DROP STREAM big;"]
+
+
+@pytest.mark.parametrize("statement", _ENDING)
 def test_the_answer_comes_when_the_old_query_takes_no_more_records(
     play: Callable[[Scene, int], None], statement: str
 ) -> None:
@@ -161,22 +172,17 @@ def test_the_answer_comes_when_the_old_query_takes_no_more_records(
 def test_a_stop_that_takes_long_is_told_and_what_runs_on_is_no_success_until_it_has_ended(
     play: Callable[[Scene, int], None],
 ) -> None:
-    async def told(node: SqlNode, *path: str) -> Any:
-        answer = await make_door(node).handle(Request("GET", "/" + "/".join(path), path))
-        assert isinstance(answer.body, bytes)
-        return json.loads(answer.body)
-
     async def scene(node: SqlNode, host: Host) -> None:
         await node.execute(_S + _BIG, {}, {})
         await _runs(node, "CSAS_BIG_1")
         assert await _status(node, "PAUSE CSAS_BIG_1;") == "EXECUTING"
         path = ("status", "pause", "CSAS_BIG_1", "execute")
-        assert (await told(node, *path))["status"] == "EXECUTING"
-        assert (await told(node, "status"))["commandStatuses"]["pause/CSAS_BIG_1/execute"] == "EXECUTING"
+        assert (await _told(node, *path))["status"] == "EXECUTING"
+        assert (await _told(node, "status"))["commandStatuses"]["pause/CSAS_BIG_1/execute"] == "EXECUTING"
         host.may_stop.set()
         while not await node.has_executed(2):
             pass
-        assert (await told(node, *path))["status"] == "SUCCESS"
+        assert (await _told(node, *path))["status"] == "SUCCESS"
         assert host.runs[0].has_stopped
 
     play(scene, _SHORT_MS)
@@ -199,11 +205,103 @@ def test_a_query_that_starts_slowly_holds_up_no_answer(play: Callable[[Scene, in
     play(scene, _LONG_MS)
 
 
-def test_another_server_leads_so_there_is_nothing_to_wait_for(play: Callable[[Scene, int], None]) -> None:
+def test_a_server_that_has_not_joined_the_others_waits_for_none_of_them(play: Callable[[Scene, int], None]) -> None:
     async def scene(node: SqlNode, host: Host) -> None:
         node.runner.leads = False
         await node.execute(_S + _BIG, {}, {})
         assert await _status(node, "PAUSE CSAS_BIG_1;") == "SUCCESS"
         assert host.runs == []
+
+    play(scene, _LONG_MS)
+
+
+_OWN, _LEADER = ServerName("10.0.0.1", 8088, "one", "aa"), ServerName("10.0.0.2", 8088, "two", "bb")
+
+
+class Told(Reports):
+    """What the server that leads has written so far."""
+
+    def __init__(self, node: SqlNode, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__(node.config)
+        self.reads = 0
+        watch = Watch(_OWN, 3, 10_000, 500)
+        watch.hosts[_LEADER] = HostStatus(alive=True, updated_ms=0, leads=True)
+        monkeypatch.setattr(node._leading, "watch", watch)
+        monkeypatch.setattr(node, "_reports", self)
+        node.runner.leads = False
+
+    def write(self, by: ServerName, offset: int) -> None:
+        self._take(ReportKey("", str(by)).encode(), Ended(str(by), offset).encode())
+
+    async def read(self) -> None:
+        self.reads += 1
+
+    async def is_asked_by(self, answering: asyncio.Task[str]) -> None:
+        before = self.reads
+        while self.reads < before + 2:
+            assert not answering.done()
+            await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("statement", _ENDING)
+def test_the_answer_of_another_server_comes_when_the_old_query_has_ended_on_the_one_that_leads(
+    play: Callable[[Scene, int], None], monkeypatch: pytest.MonkeyPatch, statement: str
+) -> None:
+    """Who replaced a query by way of a server that does not lead saw rows of the old one behind the answer."""
+    monkeypatch.setattr("headwater.sql.server.node._ASK_AGAIN_S", 0)
+
+    async def scene(node: SqlNode, _host: Host) -> None:
+        told = Told(node, monkeypatch)
+        await node.execute(_S + _BIG, {}, {})
+        assert told.reads == 0  # what ends no query waits for nobody
+        told.write(_LEADER, 2)
+        answering = asyncio.create_task(_status(node, statement))
+        await told.is_asked_by(answering)
+        told.write(_LEADER._replace(life="aa"), 3)  # who led before says nothing of the queries of its successor
+        await told.is_asked_by(answering)
+        told.write(_LEADER, 3)
+        assert await answering == "SUCCESS"
+
+    play(scene, _LONG_MS)
+
+
+def test_what_the_server_that_leads_has_not_ended_yet_is_no_success_on_another(
+    play: Callable[[Scene, int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(node: SqlNode, _host: Host) -> None:
+        told = Told(node, monkeypatch)
+        await node.execute(_S + _BIG, {}, {})
+        assert await _status(node, "PAUSE CSAS_BIG_1;") == "EXECUTING"
+        assert await _status(node, "DROP STREAM big;") == "EXECUTING"  # paused is not ended
+        path = ("status", "stream", "BIG", "drop")
+        assert (await _told(node, *path))["status"] == "EXECUTING"
+        told.write(_LEADER, 4)
+        assert (await _told(node, *path))["status"] == "SUCCESS"
+        statuses = (await _told(node, "status"))["commandStatuses"]
+        assert set(statuses.values()) == {"SUCCESS"}
+
+    play(scene, _SHORT_MS)
+
+
+def test_the_server_that_leads_tells_the_others_of_the_end_of_a_query_when_it_has_ended(
+    play: Callable[[Scene, int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(node: SqlNode, host: Host) -> None:
+        monkeypatch.setattr(node._leading, "watch", Watch(_OWN, 3, 10_000, 500))
+
+        def ended() -> list[Record]:
+            return [each for query, each in node._reports_now() if not query]
+
+        await node.execute(_S + _BIG, {}, {})
+        await _runs(node, "CSAS_BIG_1")
+        assert ended() == []
+        answering = asyncio.create_task(_status(node, _REPLACED))
+        await asyncio.to_thread(host.is_asked.wait)
+        assert ended() == []
+        node._reporter._changed.clear()
+        host.may_stop.set()
+        assert await answering == "SUCCESS"
+        assert ended() == [Ended(str(_OWN), 3)]
+        assert node._reporter._changed.is_set()  # they hear of it before the new one starts
 
     play(scene, _LONG_MS)

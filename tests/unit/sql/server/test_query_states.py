@@ -11,6 +11,7 @@ from headwater.sql.server import query_states
 from headwater.sql.server.peers import HostStatus, Member, ServerName
 from headwater.sql.server.query_host import StoreProgress
 from headwater.sql.server.query_states import (
+    Ended,
     QueryState,
     Report,
     Reporter,
@@ -82,6 +83,16 @@ def test_a_report_is_read_as_it_was_written_and_its_error_is_bounded() -> None:
 )
 def test_what_is_no_report_is_none(data: bytes) -> None:
     assert Report.decode(data) is None
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"null", b"{}", b'{"server":"s","offset":"x"}'])
+def test_how_far_queries_have_ended_is_read_as_it_was_written_and_of_its_server_alone(data: bytes) -> None:
+    reports = Reports(cast(Any, _Config))
+    key = ReportKey("", str(_LEADER)).encode()
+    reports._take(key, Ended(str(_LEADER), 7).encode())
+    assert (reports.ended(_LEADER), reports.ended(_FIRST), reports.of("", _LEADER)) == (7, 0, None)
+    reports._take(key, data)  # nothing of ours
+    assert reports.ended(_LEADER) == 0
 
 
 def test_a_key_is_read_as_it_was_written() -> None:
