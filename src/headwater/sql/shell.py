@@ -97,7 +97,7 @@ class SqlClient:
     def info(self) -> dict[str, Any]:
         """What /info says: version, cluster and service. Raises UserError."""
         with self._call("GET", "/info", None) as answer:
-            found: dict[str, Any] = json.loads(answer.read()).get("KsqlServerInfo", {})
+            found: dict[str, Any] = self._document(_all_of(answer)).get("KsqlServerInfo", {})
             return found
 
     def run(self, text: str) -> list[dict[str, Any]]:
@@ -106,7 +106,7 @@ class SqlClient:
         if [each.upper() for each in text.rstrip("; \n").split()] in (["SHOW", "VARIABLES"], ["LIST", "VARIABLES"]):
             document["sessionVariables"] = self.variables  # elsewhere they have been put in already
         with self._post("/ksql", document) as answer:
-            found: list[dict[str, Any]] = json.loads(answer.read())
+            found: list[dict[str, Any]] = self._document(_all_of(answer))
             return found
 
     @contextlib.contextmanager
@@ -119,7 +119,7 @@ class SqlClient:
     def typed_query(self, text: str) -> Iterator[TypedRows]:
         """With the types of the columns, as SQL writes them."""
         with self._post("/query-stream", {"sql": text, "properties": self.settings}) as answer:
-            header = json.loads(answer.readline() or b"{}")
+            header = self._document(next(_lines(answer), b"{}"))
             column_types = header.get("columnTypes", [])
             yield header.get("columnNames", []), column_types, _rows(answer, row_reader(column_types))
 
@@ -154,11 +154,7 @@ class SqlClient:
                     "Start one with `headwater sql server`, or name another with --server",
                 ) from None
             if answer.status == http.HTTPStatus.NOT_FOUND:
-                raise ServerAwayError(
-                    f"What answers at {self._host}:{self._port} is no SQL server",
-                    f"it has no {path}",
-                    "Name another with --server",
-                )
+                raise self._is_another(f"it has no {path}")
             if answer.status != 200:
                 raise _told(answer)
             yield answer
@@ -170,9 +166,20 @@ class SqlClient:
             with contextlib.suppress(AttributeError):  # of an answer that the other thread closes at the same moment
                 connection.close()
 
+    def _is_another(self, why: str) -> ServerAwayError:
+        return ServerAwayError(
+            f"What answers at {self._host}:{self._port} is no SQL server", why, "Name another with --server"
+        )
+
+    def _document(self, data: bytes) -> Any:
+        try:
+            return json.loads(data)
+        except ValueError:
+            raise self._is_another("its answer is no JSON") from None
+
 
 def _told(answer: http.client.HTTPResponse) -> UserError:
-    body = answer.read()
+    body = _all_of(answer)
     code = answer.status * 100
     try:
         found = json.loads(body)
@@ -181,11 +188,25 @@ def _told(answer: http.client.HTTPResponse) -> UserError:
         return RefusedError(f"The server answered {answer.status}", body[:500].decode("utf-8", "replace"), code=code)
 
 
+def _cut_off(why: str = "") -> ServerAwayError:
+    return ServerAwayError("The answer of the server was cut off", why, hint="Look at its log")
+
+
+def _all_of(answer: http.client.HTTPResponse) -> bytes:
+    try:
+        return answer.read()
+    except (OSError, http.client.HTTPException) as error:
+        raise _cut_off(str(error)) from None
+
+
 def _lines(answer: http.client.HTTPResponse) -> Iterator[bytes]:
     """Lines until the end that the server gave; an answer that was cut off is an error, not an end."""
-    yield from iter(answer.readline, b"")
+    try:
+        yield from iter(answer.readline, b"")
+    except (OSError, http.client.HTTPException) as error:
+        raise _cut_off(str(error)) from None
     if not answer.isclosed():
-        raise ServerAwayError("The answer of the server was cut off", hint="Look at its log")
+        raise _cut_off()
 
 
 def _rows(answer: http.client.HTTPResponse, read: Callable[[bytes], Any]) -> Iterator[list[Any]]:

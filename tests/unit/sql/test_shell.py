@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from headwater.base.errors import UserError
-from headwater.sql.shell import SqlClient, as_tables
+from headwater.sql.shell import ServerAwayError, SqlClient, as_tables
 
 
 class _Another(BaseHTTPRequestHandler):
@@ -66,3 +66,47 @@ def test_explain_says_once_why_rows_have_no_value() -> None:
     }
     (text,) = as_tables({"@type": "queryDescription", "queryDescription": query})
     assert str(text).splitlines()[:3] == ["Q (RUNNING)", "some rows: F: bad", "some rows: G: no"]
+
+
+class _CutOff(BaseHTTPRequestHandler):
+    """Ends in the middle of its answer, as a server that is killed; to /query it is a page of some other server."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        if self.path == "/query-stream":
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            rows = b'{"columnNames":["N"],"columnTypes":["INTEGER"]}\n[1]\n'
+            self.wfile.write(b"%x\r\n%b\r\n" % (len(rows), rows) + b"ff\r\n[2")
+        else:
+            self.send_header("Content-Length", "100")
+            self.end_headers()
+            self.wfile.write(b"[")
+        self.close_connection = True
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"<html>It works!</html>")
+
+    def log_message(self, *_: object) -> None:
+        """It keeps quiet."""
+
+
+def test_an_answer_that_breaks_off_is_told_and_does_not_end_the_shell() -> None:
+    """What http.client and json said of it was no error that the shell knows: the session ended with a traceback."""
+    with HTTPServer(("127.0.0.1", 0), _CutOff) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            client = SqlClient(f"http://127.0.0.1:{server.server_port}")
+            with pytest.raises(ServerAwayError, match="The answer of the server was cut off"):
+                client.run("SHOW STREAMS;")
+            with client.query("SELECT * FROM s EMIT CHANGES;") as (names, rows):
+                assert (names, next(rows)) == (["N"], [1])
+                with pytest.raises(ServerAwayError, match="The answer of the server was cut off"):
+                    next(rows)
+            with pytest.raises(ServerAwayError, match=r"What answers at 127\.0\.0\.1:\d+ is no SQL server"):
+                client.info()
+        finally:
+            server.shutdown()

@@ -86,10 +86,14 @@ def make_door(node: SqlNode) -> Door:
 
 class SqlDoor(Door):
     async def handle(self, request: Request) -> Response:
+        """What brokers refuse, or do not do in time, is told with its reason."""
         check_origin(request)
         if request.method == "POST":
             _check_media_type(request)
-        return await super().handle(request)
+        try:
+            return await super().handle(request)
+        except (KafkaError, UserError) as error:
+            raise HttpError(500, str(error), SERVER_ERROR) from None
 
 
 def is_streamed(request: Request) -> bool:
@@ -144,8 +148,6 @@ class Api:
             await self._node.execute(text, settings, variables, caller=request.caller, done=found)
         except SqlError as error:
             return statement_error(error, text, found)
-        except (KafkaError, UserError) as error:
-            raise HttpError(500, str(error), SERVER_ERROR) from None
         return json_response(found, 200, KSQL_JSON)
 
     async def _catch_up(self, body: Mapping[str, Any]) -> None:
@@ -184,8 +186,6 @@ class Api:
                 await self._node.drop_as_seen(source, delete_topic=with_topic)
         except SqlError as error:
             return statement_error(error, "TERMINATE ALL;")
-        except (KafkaError, UserError) as error:
-            raise HttpError(500, str(error), SERVER_ERROR) from None
         return json_response([], 200, KSQL_JSON)
 
     # -- rows ----------------------------------------------------------------------------------------------------------
@@ -204,8 +204,12 @@ class Api:
         is_older = form in (KSQL_JSON, PROTOBUF)
         try:
             answer = await self._node.row_queries.query(text, settings, variables, request.caller, tombstones=is_older)
+        except SqlError as error:
+            return statement_error(error, text)
+        try:
             body = row_answers.sent(answer, form)
         except SqlError as error:
+            self._node.row_queries.give_up(answer)
             return statement_error(error, text)
         return Response(200, _guarded(body, form != DELIMITED), {"Content-Type": form})
 

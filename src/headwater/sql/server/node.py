@@ -124,7 +124,7 @@ class SqlNode:
             self.takes_statements = False
 
     async def close(self) -> None:
-        self.row_queries.close_pushes()
+        self.row_queries.end_answers()
         await self._leading.stop()
         await asyncio.gather(self._reporter.stop(), self._reports.close())
         if self._following is not None:

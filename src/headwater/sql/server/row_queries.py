@@ -59,11 +59,18 @@ class RowQueries:
         self._analytics = Analytics(config, session, self._views)
         self._reading: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
+        self._is_closing = False
         self.pushes: dict[str, push.PushQuery] = {}
 
-    def close_pushes(self) -> None:
+    def end_answers(self) -> None:
+        """Those that have no end: push queries, and PRINT. The server is about to stop."""
+        self._is_closing = True
         for each in self.pushes.values():
             each.close()
+
+    def give_up(self, answer: Answer) -> None:
+        """Its rows will not be read."""
+        self.pushes.pop(answer.query_id or "", None)
 
     def has_push(self, name: str) -> bool:
         return self.push_named(name) is not None
@@ -286,7 +293,7 @@ class RowQueries:
             async with AsyncConsumer(settings) as consumer:
                 found = await consumer.partitions_for(statement.topic)
                 consumer.assign([TopicPartition(statement.topic, each.partition) for each in found])
-                while statement.limit is None or shown < statement.limit:
+                while (statement.limit is None or shown < statement.limit) and not self._is_closing:
                     chosen = []
                     for record in await consumer.poll(0.2):
                         seen += 1

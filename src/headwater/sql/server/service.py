@@ -37,8 +37,7 @@ class SqlService:
         return await self.node.broken()
 
     async def stop(self) -> None:
-        for each in list(self.node.row_queries.pushes.values()):
-            each.close()
+        self.node.row_queries.end_answers()
         await self._server.stop()
         await self.node.close()
         await self._security.close()

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from headwater.base.acls import Operation
-from headwater.base.errors import UserError
+from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.sql.language import tree
 from headwater.sql.language.errors import SqlError
 from headwater.sql.language.parser import split, substitute
@@ -204,9 +204,19 @@ class StatementRequests:
         is_executed = await self._node.has_executed(offset)
         warnings: list[dict[str, str]] = []
         if isinstance(statement, tree.Drop) and statement.delete_topic and dropped is not None:
-            await self._node.admin.delete_topics([dropped.topic])
-            warnings = await self._delete_schemas(dropped)
+            warnings = await self._delete_topic(dropped.topic) or await self._delete_schemas(dropped)
         return {**answers.current_status(text, outcome, offset, is_executed), "warnings": warnings}
+
+    async def _delete_topic(self, name: str) -> list[dict[str, str]]:
+        """The source is gone already: what the brokers do not do is told as a warning."""
+        try:
+            problem = (await self._node.admin.delete_topics([name])).get(name)
+        except KafkaError as error:
+            problem = error
+        if problem is None or problem.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return []
+        logger.warning("event=topic_not_deleted topic=%s error=%r", name, str(problem))
+        return [{"message": f"The topic {name} stays: {problem}"}]
 
     async def _delete_schemas(self, dropped: SourceInfo) -> list[dict[str, str]]:
         """What goes with its topic. The source is gone already: what the registry does not do is told as warnings."""

@@ -88,6 +88,7 @@ class TableView:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await self._task
+            self._moved.set()
         if self._consumer is not None:
             await self._consumer.close()
 
@@ -111,21 +112,28 @@ class TableView:
         partitions = [TopicPartition(self.source.topic, each) for each in self._read]
         ends = await self._consumer.end_offsets(partitions)
         while any(self._read[each.partition] < ends[each] - lag_max for each in partitions):
-            if self._task is not None and self._task.done():
-                self._task.result()
+            self._check()
             self._moved.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._moved.wait(), 1.0)
+            self._check()
             for each in partitions:  # markers of transactions move the position without a record
                 position = await self._consumer.position(each)
                 if not self._in_hand:
                     self._read[each.partition] = max(self._read[each.partition], position)
-        if self._task is not None and self._task.done():
-            self._task.result()
+        self._check()
         names = self._named(lookup)
         if names is None:
             return list(self._rows.values())
         return [self._rows[each] for each in names if each in self._rows]
+
+    def _check(self) -> None:
+        """Raises what has ended the reading of the topic, if something has."""
+        if self._task is None or not self._task.done():
+            return
+        if self._task.cancelled():  # the view was closed
+            raise SqlError(f"{self.source.name} was dropped or replaced while its rows were read.", hint="Ask again.")
+        self._task.result()
 
     def _named(self, lookup: Lookup) -> Sequence[Key] | None:
         """The names of the rows of a look-up; None: of all."""

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from headwater.base.acls import Operation
-from headwater.base.errors import UserError
+from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.base.ids import TopicPartition
 from headwater.sql.formats.registry.port import MemorySchemas
 from headwater.sql.language.errors import SqlError
@@ -62,11 +62,14 @@ class Log:
 class Admin:
     """Has a topic `own` of one partition; a group has read `secret` and `own`."""
 
-    def __init__(self) -> None:
+    def __init__(self, problem: KafkaError | None = None) -> None:
+        """`problem`: why the brokers delete no topic."""
         self.deleted: list[str] = []
+        self._problem = problem
 
-    async def delete_topics(self, names: list[str]) -> None:
-        self.deleted += names
+    async def delete_topics(self, names: list[str]) -> dict[str, KafkaError | None]:
+        self.deleted += names if self._problem is None else ()
+        return dict.fromkeys(names, self._problem)
 
     async def list_topics(self, *, internal: bool = False) -> list[Any]:
         return [SimpleNamespace(name="own", partitions=[None])]
@@ -208,9 +211,13 @@ class _Schemas:
 _AVRO = "CREATE STREAM own (k INT KEY, n INT) WITH (KAFKA_TOPIC='own', KEY_FORMAT='KAFKA', VALUE_FORMAT='AVRO');"
 
 
-def _dropped(made: str, statement: str, schemas: _Schemas) -> tuple[list[Any], list[str]]:
+def _dropped(
+    made: str, statement: str, schemas: _Schemas, problem: KafkaError | None = None
+) -> tuple[list[Any], list[str]]:
     """The warnings, and which topics were deleted."""
-    node, admin = _node()
+    node, _ = _node()
+    admin = Admin(problem)
+    node._admin = cast("Any", admin)
     node.engine.session.schemas = MemorySchemas()
     assert node.engine.apply(0, Command(made).encode()).error is None
     node._schemas = cast("Any", schemas)
@@ -239,3 +246,20 @@ def test_a_registry_that_is_away_is_a_warning_and_the_source_is_dropped() -> Non
     found = _dropped(_AVRO, "DROP STREAM own DELETE TOPIC;", _Schemas(is_away=True))
     assert found == ([{"message": warning}], ["own"])
     assert as_tables({"@type": "x", "warnings": found[0]}) == ["done", f"WARNING: {warning}"]
+
+
+@pytest.mark.parametrize(
+    ("problem", "warnings", "deleted"),
+    [
+        (ErrorCode.TOPIC_DELETION_DISABLED, ["The topic own stays: TOPIC_DELETION_DISABLED"], []),
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, [], ["own-value"]),  # it has gone already
+    ],
+)
+def test_a_topic_that_the_brokers_do_not_delete_is_a_warning_and_its_subjects_stay(
+    problem: ErrorCode, warnings: list[str], deleted: list[str]
+) -> None:
+    """The answer was a success, and the topic was there."""
+    schemas = _Schemas()
+    found, _ = _dropped(_AVRO, "DROP STREAM own DELETE TOPIC;", schemas, KafkaError(problem))
+    assert [each["message"] for each in found] == warnings
+    assert schemas.deleted == deleted

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from headwater.base.errors import ErrorCode, KafkaError
 from headwater.sql.language import types
 from headwater.sql.plan.catalog import Column, SourceInfo
 from headwater.sql.server import accepting
@@ -141,6 +142,28 @@ def test_rows_have_the_form_that_was_asked_for(path: str, accept: str, given: st
 
     kind, sent = asyncio.run(ask())
     assert (kind, node.tombstones, b"finalMessage" in sent) == (given, [older], older)
+
+
+class Brokerless:
+    """Its brokers do not know the topic of a stream."""
+
+    def __init__(self) -> None:
+        self.row_queries = self
+
+    async def query(self, *_: Any, **__: Any) -> Answer:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no topic orders")
+
+
+@pytest.mark.parametrize("path", ["/query", "/query-stream"])
+def test_what_the_brokers_say_of_a_query_is_told(path: str) -> None:
+    """It was an Internal Server Error, and the reason was in the server's log alone."""
+    body = b'{"ksql": "SELECT * FROM t;", "sql": "SELECT * FROM t;"}'
+    request = Request(
+        "POST", path, (path.strip("/"),), headers=Headers((("content-type", "application/json"),)), body=body
+    )
+    with pytest.raises(HttpError, match="UNKNOWN_TOPIC_OR_PARTITION: there is no topic orders") as told:
+        asyncio.run(make_door(cast("SqlNode", Brokerless())).handle(request))
+    assert (told.value.status, told.value.code) == (500, 50000)
 
 
 def _ask(**headers: str) -> tuple[int, list[str]]:

@@ -10,9 +10,11 @@ from headwater.sql.language.errors import SqlError
 from headwater.sql.plan.catalog import Column
 from headwater.sql.plan.session import Session
 from headwater.sql.server import push
+from headwater.sql.server.api import make_door
 from headwater.sql.server.config import SqlServerConfig
 from headwater.sql.server.node import SqlNode
 from headwater.streams.model.record import InputRecord
+from headwater.web.messages import Headers, Request
 
 
 @pytest.mark.parametrize("to_end", [False, True])
@@ -174,3 +176,61 @@ def test_queries_over_one_stream_know_ksqldbs_functions(
 def test_what_neither_language_knows_is_told_in_ours(monkeypatch: pytest.MonkeyPatch, text: str, told: str) -> None:
     with pytest.raises(SqlError, match=told):
         _asked(monkeypatch, text)
+
+
+def test_a_push_query_whose_columns_cannot_be_written_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was there for another minute: as many as may run, and nobody could ask."""
+    node = SqlNode(SqlServerConfig.of({"bootstrap.servers": "127.0.0.1:1"})[0])
+    node.engine.session.run("CREATE STREAM s (n INT) WITH (kafka_topic='s', value_format='JSON', partitions=1);")
+
+    def refused(*_: Any) -> Any:
+        raise SqlError("There is no such message.")
+
+    monkeypatch.setattr("headwater.sql.server.row_answers.sent", refused)
+    body = b'{"sql": "SELECT * FROM s EMIT CHANGES;", "properties": {"auto.offset.reset": "earliest"}}'
+    headers = Headers((("content-type", "application/json"),))
+    answer = asyncio.run(make_door(node).handle(Request("POST", "/query-stream", ("query-stream",), "", headers, body)))
+    assert answer.status == 400
+    assert node.row_queries.pushes == {}
+
+
+class _Quiet:
+    """A topic to which nobody writes."""
+
+    def __init__(self, _settings: Any) -> None:
+        pass
+
+    async def __aenter__(self) -> "_Quiet":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    async def partitions_for(self, _topic: str) -> list[Any]:
+        return []
+
+    def assign(self, _places: Any) -> None:
+        pass
+
+    async def poll(self, _timeout_s: float) -> list[Any]:
+        await asyncio.sleep(0)
+        return []
+
+
+def test_print_ends_with_its_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server waited for it until its patience was over."""
+    monkeypatch.setattr("headwater.sql.server.row_queries.AsyncConsumer", _Quiet)
+    node = SqlNode(SqlServerConfig.of({"bootstrap.servers": "127.0.0.1:1"})[0])
+    (statement,) = node.engine.session.parse("PRINT 't';")
+    assert isinstance(statement, tree.Print)
+
+    async def scene() -> list[str]:
+        printing = asyncio.create_task(_all(node.row_queries.printed(statement)))
+        await asyncio.sleep(0)
+        node.row_queries.end_answers()
+        return await asyncio.wait_for(printing, 30)
+
+    async def _all(lines: Any) -> list[str]:
+        return [each async for each in lines]
+
+    assert asyncio.run(scene()) == []

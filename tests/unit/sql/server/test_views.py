@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from headwater.base.ids import TopicPartition
+from headwater.sql.language.errors import SqlError
 from headwater.sql.plan.session import Session
 from headwater.sql.server import push, views
 from headwater.sql.server.views import TableView
@@ -155,3 +156,31 @@ def test_what_retention_takes_from_under_a_reader_does_not_take_the_rest() -> No
     (statement,) = session.parse("SELECT * FROM s;")
     made = push.plan(statement.query, session.catalog, "", {})  # type: ignore[attr-defined]
     assert push.PushQuery(made, {}, {}, to_end=True)._reading["auto.offset.reset"] == "earliest"
+
+
+class Silent(TwoPolls):
+    """Its records do not come."""
+
+    async def poll(self, _timeout_s: float) -> list[Any]:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+def test_a_query_whose_table_is_dropped_meanwhile_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ended as if whoever asked had gone, and the answer was cut off without a word."""
+    monkeypatch.setattr(views, "AsyncConsumer", Silent)
+    session = Session()
+    session.run("CREATE TABLE t (k STRING PRIMARY KEY, v INT) WITH (kafka_topic='t', value_format='JSON');")
+    opened = views.Views({}, 10)
+
+    async def scenario() -> None:
+        asked = asyncio.create_task(opened.rows(session.catalog.find("T")))
+        while "T" not in opened._views:
+            await asyncio.sleep(0)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        await opened.keep({})
+        with pytest.raises(SqlError, match="T was dropped or replaced while its rows were read"):
+            await asked
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
