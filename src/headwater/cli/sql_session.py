@@ -8,6 +8,7 @@ what it answered, and its error; a spool file that cannot be written is closed a
 import contextlib
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
@@ -26,11 +27,25 @@ if TYPE_CHECKING:
 
 PROMPT: Final = "sql> "
 _DEPTH_MAX: Final = 16  # of scripts that run scripts
+_CLOSED: Final = re.compile(
+    r"\$\$.*?\$\$|'(?:[^']|'')*'|`(?:[^`]|``)*`|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", re.DOTALL
+)
+_OPEN: Final = re.compile(r"\$\$|['`\"]|/\*")
 
 
 def is_session_command(text: str) -> bool:
     """Whether a line begins with what is carried out here: at the terminal such a line needs no semicolon."""
     return command_in(text) is not None
+
+
+def is_complete(text: str) -> bool:
+    """Whether a text ends with a semicolon, but for comments. One in a string, a quoted name, code or a comment that
+    goes on in the next line is none.
+    """
+    if ";" not in text:
+        return False
+    rest = _CLOSED.sub(" ", text)
+    return rest.rstrip().endswith(";") and _OPEN.search(rest) is None
 
 
 def read_script(path: Path) -> str:

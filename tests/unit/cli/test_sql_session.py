@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from headwater.base.errors import UserError
 from headwater.cli import sql_session
 from headwater.cli.root import cli
-from headwater.cli.sql_session import SqlSession, is_session_command
+from headwater.cli.sql_session import SqlSession, is_complete, is_session_command
 from headwater.sql import shell
 from headwater.sql.shell import Rows, SqlClient
 
@@ -185,6 +185,44 @@ def test_statements_of_a_pipe_are_all_carried_out_and_an_error_is_an_exit_code(m
     result = CliRunner().invoke(cli, ["sql"], input="SPOOL nothing;\nSHOW TABLES;\n", standalone_mode=False)
     assert result.output.endswith("made 1\n")
     assert result.return_value == 1
+
+
+def test_a_semicolon_at_the_end_of_a_line_ends_no_string_and_no_comment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such a statement was torn in two, typed or through a pipe; with -f it was carried out."""
+    made: list[AnsweringClient] = []
+
+    class NotedClient(AnsweringClient):
+        def __init__(self, *_: object) -> None:
+            super().__init__()
+            made.append(self)
+
+    monkeypatch.setattr(shell, "SqlClient", NotedClient)
+    statements = [
+        "INSERT INTO s VALUES ('a;\nit''s b');",
+        "CREATE FUNCTION f AS $$\nx = 1;\n$$;",
+        "DROP STREAM `a;\nb`;",
+    ]
+    text = "\n".join([*statements, "/* none;\n of these */ SHOW STREAMS; -- don't", "SHOW TABLES; -- all;", ""])
+    result = CliRunner().invoke(cli, ["sql"], input=text, standalone_mode=False)
+    assert (result.return_value, made[0].asked) == (0, [*statements, "SHOW STREAMS;", "SHOW TABLES;"])
+
+
+@pytest.mark.parametrize(
+    ("text", "is_whole"),
+    [
+        ("SHOW STREAMS;\n", True),
+        ("SHOW STREAMS; -- it's all\n", True),
+        ("SELECT '--' AS x;", True),
+        ("SHOW STREAMS\n", False),
+        ("SHOW STREAMS -- ;\n", False),
+        ("SELECT 'a;\n", False),
+        ('SELECT "a;\n', False),
+        ("SELECT 1 /* ;\n", False),
+        ("CREATE FUNCTION f AS $$ x;\n", False),
+    ],
+)
+def test_a_statement_goes_on_until_its_semicolon(text: str, is_whole: bool) -> None:
+    assert is_complete(text) is is_whole
 
 
 def test_a_script_does_not_take_the_session_to_another_server(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def _read_statements(session: "SqlSession", completer: "Completer", *, typed: bo
     """The exit code: what comes through a pipe is a script, which has failed if one of its statements has. Its last
     one needs no semicolon.
     """
-    from headwater.cli.sql_session import PROMPT, is_session_command
+    from headwater.cli.sql_session import PROMPT, is_complete, is_session_command
 
     waiting, failures = "", 0
     prompt, prompt_within = (PROMPT, "...> ") if typed else ("", "")
@@ -125,7 +125,7 @@ def _read_statements(session: "SqlSession", completer: "Completer", *, typed: bo
             return 1 if failures and not typed else 0
         if not waiting.strip():
             waiting = ""
-        elif at_end or waiting.rstrip().endswith(";") or is_session_command(waiting):
+        elif at_end or is_complete(waiting) or is_session_command(waiting):
             try:
                 session.run(waiting)
             except UserError as error:
