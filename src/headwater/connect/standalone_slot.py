@@ -42,19 +42,21 @@ class RemoteOffsetStore:
 
 
 def offset_answers(store: OffsetStore) -> dict[str, Answerer]:
-    """The worker's side of `RemoteOffsetStore`."""
+    """The worker's side of `RemoteOffsetStore`. Answers are given in threads of their own: a write may be late, and is
+    left out if its run is over by then, for another may have gone on, or a user may have set offsets.
+    """
 
-    def get_offset(task: SlotTask, arguments: list[Any]) -> list[Any]:
-        del task
+    def get_offset(task: SlotTask, run: int, arguments: list[Any]) -> list[Any]:
+        del task, run
         return [_text(store.get(base64.b64decode(arguments[0])))]
 
-    def set_offsets(task: SlotTask, arguments: list[Any]) -> list[Any]:
-        if not task.cancelled:
-            store.set({base64.b64decode(key): _data(value) for key, value in arguments[0]})
+    def set_offsets(task: SlotTask, run: int, arguments: list[Any]) -> list[Any]:
+        changes = {base64.b64decode(key): _data(value) for key, value in arguments[0]}
+        task.commit(run, lambda: store.set(changes))
         return []
 
-    def all_offsets(task: SlotTask, arguments: list[Any]) -> list[Any]:
-        del task, arguments
+    def all_offsets(task: SlotTask, run: int, arguments: list[Any]) -> list[Any]:
+        del task, run, arguments
         return [[_text(key), _text(value)] for key, value in store.all().items()]
 
     return {"get_offset": get_offset, "set_offsets": set_offsets, "all_offsets": all_offsets}

@@ -5,7 +5,7 @@ import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import pytest
 
@@ -13,6 +13,7 @@ from headwater.connect.api import SinkConnector, SinkTask
 from headwater.connect.config.definition import ConfigDef
 from headwater.connect.config.keys import HIGH, REQUIRED, secret, text
 from headwater.connect.config.worker import WorkerConfig
+from headwater.connect.connectors.file_source import FileStreamSourceConnector
 from headwater.connect.errors import ConnectError
 from headwater.connect.plugins import Catalog, connector_plugin
 from headwater.connect.rest.api import connect_door
@@ -20,6 +21,7 @@ from headwater.connect.runtime import herder as herder_module
 from headwater.connect.runtime.herder import StandaloneHerder
 from headwater.connect.runtime.offsets import MemoryOffsetStore
 from headwater.connect.runtime.plugin_calls import PluginCalls
+from headwater.connect.runtime.task import TaskHandle, TaskId
 from headwater.connect.runtime.worker import Worker
 from headwater.web.messages import Headers, HttpError, Request
 
@@ -257,6 +259,53 @@ def test_plugins_are_there_in_one_version(ask: Asked) -> None:
         ("connector.plugin.version", "value.converter.plugin.version", "transforms.r.plugin.version"), version
     )
     assert make(ask, config={**SOURCE, **step, **everywhere})[0] == 201
+
+
+class HeldTask:
+    """What a herder asks of a task that it ends."""
+
+    id = TaskId("a", 0)
+    stopped = False
+
+    def begin_stop(self) -> None:
+        self.stopped = True
+
+    def join(self, timeout_s: float) -> bool:
+        del timeout_s
+        return True
+
+
+def test_a_task_that_cannot_be_made_anew_runs_on(ask: Asked, tmp_path: Path) -> None:
+    """A secret is gone: the task was ended first, and then neither ran nor said why."""
+    make(ask)
+    found, old = ask.herder.get("a"), HeldTask()
+    found.tasks = [cast("TaskHandle", old)]
+    found.task_configs = [{"file": f"${{file:{tmp_path}/gone:key}}"}]
+    status, told = ask("POST", "/connectors/a/tasks/0/restart")
+    assert status == 500
+    assert "No such file" in told["message"]
+    assert (found.tasks, old.stopped) == ([old], False)
+
+
+def test_a_connector_that_is_stopped_is_told(ask: Asked) -> None:
+    """It went on to look at its tables for the time when it would be resumed."""
+    make(ask)
+    stopped: list[str] = []
+
+    class Looking(FileStreamSourceConnector):
+        def stop(self) -> None:
+            stopped.append("stopped")
+
+    ask.herder.get("a").connector = Looking()
+    assert ask("PUT", "/connectors/a/stop")[0] == 204
+    assert stopped == ["stopped"]
+
+
+def test_a_level_that_there_is_not_is_told_to_no_worker(ask: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(ask.herder, "tell_loggers", lambda _name, level: told.append(level))
+    assert ask("PUT", "/admin/loggers/headwater.connect.test?scope=cluster", {"level": "loud"})[0] == 404
+    assert told == []
 
 
 def test_loggers_are_read_and_set(ask: Asked) -> None:

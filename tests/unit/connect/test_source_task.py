@@ -103,6 +103,25 @@ def test_a_task_that_was_given_up_neither_sends_nor_commits(producer: MemoryProd
     assert offsets.all() == [({"p": 1}, {"n": 0})]
 
 
+def test_a_task_is_stopped_though_a_transform_does_not_close(producer: MemoryProducer) -> None:
+    """Its connections, and a replication slot, stayed open."""
+    task = Unstartable()
+    worker = worker_task(task, ConnectorOffsets(MemoryOffsetStore(), "c"))
+    make = worker._make_pipeline
+
+    def unclosable() -> Pipeline:
+        made = make()
+        made.key.close = lambda: 1 / 0  # type: ignore[method-assign, assignment, return-value]
+        return made
+
+    worker._make_pipeline = unclosable
+    worker.start()  # it has no poll of its own, and so fails
+    assert worker.join(PATIENCE_S)
+    assert (worker.state, producer.closed_with) == (State.FAILED, [0])
+    assert "ZeroDivisionError" not in (worker.trace or "")
+    assert task.stopped.is_set()
+
+
 class Unstartable(SourceTask):
     """As plugins are: what `stop` and `close` need, `start` makes."""
 

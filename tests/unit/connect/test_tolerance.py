@@ -7,7 +7,7 @@ import pytest
 
 from headwater.client.consumer.record import ConsumerRecord
 from headwater.client.types import NewTopic
-from headwater.connect.errors import ConnectError, DataError, RetriableError
+from headwater.connect.errors import ConnectError, DataError, Interrupted, RetriableError
 from headwater.connect.runtime.task import State, TaskId, WorkerTask, restart_delay_s
 from headwater.connect.runtime.tolerance import Failure, Skipped, Stage, Tolerance, context_headers, retry_delay_ms
 from headwater.connect.runtime.topic_creation import TopicCreation
@@ -59,6 +59,16 @@ def test_what_can_be_retried_is_for_as_long_as_it_is_allowed() -> None:
     assert world.now_ms == 900 + 1000
     with pytest.raises(ConnectError):
         World().run(RetriableError(), "never asked")
+
+
+@pytest.mark.parametrize("tolerance", ["none", "all"])
+def test_a_record_whose_next_try_a_stop_prevents_is_not_passed_over(tolerance: str) -> None:
+    """The registry was away, and the worker was stopped: with errors.tolerance=all the record was lost."""
+    world = World(**{"errors.retry.timeout": -1, "errors.tolerance": tolerance})
+    world.tolerance._sleep = lambda _seconds: True
+    with pytest.raises(Interrupted):
+        world.run(RetriableError("away"), "never asked")
+    assert world.reported == []
 
 
 def test_pauses_double_up_to_their_limit() -> None:

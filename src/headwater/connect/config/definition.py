@@ -156,3 +156,10 @@ def unknown_property(converter: str, name: str) -> str:
 def own_config(prefix: str, props: Mapping[str, str]) -> dict[str, str]:
     """What stands under a prefix, without it."""
     return {name[len(prefix) :]: value for name, value in props.items() if name.startswith(prefix)}
+
+
+def converter_config(part: str, props: Mapping[str, str]) -> dict[str, str]:
+    """Of the key's, the value's or the header's converter: without its version, which is of the worker's concern."""
+    own = own_config(f"{part}.converter.", props)
+    own.pop("plugin.version", None)
+    return own

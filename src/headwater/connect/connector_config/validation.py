@@ -13,6 +13,7 @@ from headwater.connect.config.definition import (
     ConfigKey,
     ConfigValue,
     Props,
+    converter_config,
     own_config,
     text_of,
     unknown_property,
@@ -208,10 +209,9 @@ def _converters(catalog: Catalog, props: Props, values: dict[str, ConfigValue]) 
         if found.value is None or found.errors:
             continue
         prefix = f"{name}."
-        own = own_config(prefix, {k: v or "" for k, v in props.items()}) | {"converter.type": part}
+        own = converter_config(part, {k: v or "" for k, v in props.items()}) | {"converter.type": part}
         plugin = catalog.find(str(found.value), kind)
         _check_version(values[f"{prefix}plugin.version"], plugin)
-        own.pop("plugin.version", None)
         checked = plugin.config_def.validate(own)
         for each in plugin.cls.unknown(own.keys() - {"converter.type"}):
             key = text(each, None, LOW, "Not known here.")

@@ -41,11 +41,11 @@ class RemotePermission:
 def permission_answers(permission: Permission) -> dict[str, Answerer]:
     """The worker's side of `RemotePermission`."""
 
-    def before_producer(task: SlotTask, _arguments: list[Any]) -> list[Any]:
+    def before_producer(task: SlotTask, _run: int, _arguments: list[Any]) -> list[Any]:
         permission.before_producer(task)
         return []
 
-    def after_producer(task: SlotTask, _arguments: list[Any]) -> list[Any]:
+    def after_producer(task: SlotTask, _run: int, _arguments: list[Any]) -> list[Any]:
         permission.after_producer(task)
         return []
 

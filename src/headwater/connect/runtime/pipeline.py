@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from headwater.client import ConsumerRecord
-from headwater.connect.config.definition import own_config
+from headwater.connect.config.definition import converter_config, own_config
 from headwater.connect.converters.base import Converter
 from headwater.connect.data.record import ConnectRecord, SinkRecord
 from headwater.connect.data.runs import ValueColumns
@@ -145,9 +145,7 @@ def _converter(catalog: Catalog, part: str, props: Mapping[str, str], worker: Ma
     kind = Kind.HEADER_CONVERTER if part == "header" else Kind.CONVERTER
     converter = catalog.find(source.get(name) or default, kind).make()
     assert isinstance(converter, Converter)
-    own = own_config(f"{name}.", source)
-    own.pop("plugin.version", None)  # which is of the worker's concern
-    converter.configure(own, kind=part)
+    converter.configure(converter_config(part, source), kind=part)
     return converter
 
 

@@ -25,8 +25,8 @@ class Keeper(Protocol):
 
 
 class SlotTask:
-    """`key`: no other has the same, also not an earlier or later one of this id. `state`, `trace`, `restarts` and
-    `runs_on` are the keeper's.
+    """`key`: no other has the same, also not an earlier or later one of this id. `state`, `trace`, `restarts`,
+    `runs_on` and the run are the keeper's.
     """
 
     def __init__(
@@ -56,6 +56,8 @@ class SlotTask:
         self.told_values: Values = {}  # by the slot, now and then
         self.stopping = threading.Event()
         self.cancelled = False
+        self._run = 0  # the one that may write what the worker keeps; 0: none
+        self._committing = threading.Lock()  # held while that is written: it is before the end of the run, or never
         self._over = threading.Event()
 
     # For the herder
@@ -72,7 +74,8 @@ class SlotTask:
         self._keeper.unwant(self)
 
     def cancel(self) -> None:
-        self.cancelled = True
+        with self._committing:
+            self.cancelled = True
         self._keeper.give_up(self)
 
     def join(self, timeout_s: float) -> bool:
@@ -91,6 +94,16 @@ class SlotTask:
         told = self.on_state
         if changed and told is not None:
             told(self)
+
+    def now_run(self, run: int) -> None:
+        with self._committing:
+            self._run = run
+
+    def commit(self, run: int, write: Callable[[], None]) -> None:
+        """For any thread. What a run asked for that is over is not written any more."""
+        with self._committing:
+            if run == self._run and not self.cancelled:
+                write()
 
     def finish(self) -> None:
         self._over.set()

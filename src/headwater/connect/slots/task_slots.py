@@ -39,7 +39,7 @@ _ONE_SLOT: Final = (
     "spark.master a core for each and one besides"
 )
 RunSlot = Callable[[int, tuple[str, int], bytes], int]
-Answerer = Callable[[SlotTask, list[Any]], list[Any]]
+Answerer = Callable[[SlotTask, int, list[Any]], list[Any]]  # of a task, its run and the arguments
 
 
 class Supply(Protocol):
@@ -327,7 +327,7 @@ class TaskSlots:
 
     def _answer(self, link: SlotLink, call: messages.Call, task: SlotTask) -> None:
         try:
-            answer = messages.Answer(call.call, "", self._answers[call.name](task, call.arguments))
+            answer = messages.Answer(call.call, "", self._answers[call.name](task, call.run, call.arguments))
         except Exception as error:  # noqa: BLE001 - the task's, wherever it runs
             answer = messages.Answer(call.call, str(error) or type(error).__name__)
         self._post(self._answered, link, call, task, answer)
@@ -347,16 +347,19 @@ class TaskSlots:
                 case Start(_, run, slot):
                     self._forget_runs(action.key)
                     self._keys_of_runs[run] = action.key
+                    task.now_run(run)
                     begin = messages.Begin(run, *task.id, task.config, task.generation, task.paused)
                     self._send(slot, begin)
                 case Stop(_, run, slot):
                     self._send(slot, messages.End(run))
                 case Lost():
+                    task.now_run(0)
                     logger.warning("event=slot-lost connector=%r task=%d was=%r", *task.id, task.runs_on)
                     task.now(State.UNASSIGNED, None, None)
                 case Finished():
                     self._forget_runs(action.key)
                     del self._tasks[action.key]
+                    task.now_run(0)
                     task.finish()
 
     def _forget_runs(self, key: int) -> None:

@@ -132,10 +132,16 @@ class Channel:
         except ValueError as error:
             raise ChannelClosed(str(error)) from error
 
-    def close(self) -> None:
-        """Also wakes the thread that receives."""
+    def hang_up(self) -> None:
+        """For other threads than the one that receives, which finds the connection closed. The descriptor stays: were
+        it closed here, the next connection could get its number, and that thread would wait for what comes there.
+        """
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """For the thread that receives."""
+        self.hang_up()
         self._socket.close()
 
     def _send(self, frame: bytes) -> None:

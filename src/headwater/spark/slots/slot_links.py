@@ -2,7 +2,8 @@
 
 Each connection has a thread that only waits and reads; what it reads is handed to a `Listener`, which takes it over to
 the threads that own state. A slot that says nothing for `silence_s` is as good as gone: its connection is closed, and
-whatever it may still do is up to the lead to fence. A later slot of the same number replaces an earlier one.
+whatever it may still do is up to the lead to fence. A later slot of the same number replaces an earlier one. Who came
+and who went is told in that order, one at a time: a listener that heard of an earlier slot last would believe in it.
 """
 
 import contextlib
@@ -34,7 +35,7 @@ class SlotLink:
         try:
             self.channel.send(message)
         except ChannelClosed:
-            self.channel.close()
+            self.channel.hang_up()
 
 
 class Listener(Protocol):
@@ -57,6 +58,7 @@ class SlotServer:
         self._listener = listener
         self._silence_s = silence_s
         self._lives = itertools.count(1)
+        self._telling = threading.Lock()  # taken before `_lock`, which listeners need
         self._lock = threading.Lock()
         self._links: dict[int, SlotLink] = {}
         self._threads: set[threading.Thread] = set()
@@ -101,7 +103,7 @@ class SlotServer:
         with self._lock:
             threads = list(self._threads)
         for link in self.links:
-            link.channel.close()
+            link.channel.hang_up()
         for thread in threads:
             thread.join()
 
@@ -161,21 +163,23 @@ class SlotServer:
                 self._listener.said(link, message)
 
     def _join(self, channel: Channel, hello: Hello) -> SlotLink:
-        with self._lock:
-            link = SlotLink(channel, hello.number, next(self._lives), hello.process)
-            before = self._links.get(link.number)
-            self._links[link.number] = link
-        if before is not None:
-            before.channel.close()
-            self._listener.gone(before)
-        self._listener.joined(link)
+        with self._telling:
+            with self._lock:
+                link = SlotLink(channel, hello.number, next(self._lives), hello.process)
+                before = self._links.get(link.number)
+                self._links[link.number] = link
+            if before is not None:
+                before.channel.hang_up()
+                self._listener.gone(before)
+            self._listener.joined(link)
         if self._ending:
             link.send(EndLease())
         return link
 
     def _leave(self, link: SlotLink) -> None:
-        with self._lock:
-            if self._links.get(link.number) is not link:
-                return  # its successor has said so
-            del self._links[link.number]
-        self._listener.gone(link)
+        with self._telling:
+            with self._lock:
+                if self._links.get(link.number) is not link:
+                    return  # its successor has said so
+                del self._links[link.number]
+            self._listener.gone(link)

@@ -23,7 +23,7 @@ from headwater.connect.slots import slot_host
 from headwater.connect.slots import task_messages as messages
 from headwater.connect.slots.slot_host import Ask, run_in_slot
 from headwater.connect.slots.slot_task import SlotTask
-from headwater.connect.slots.task_slots import TaskSlots
+from headwater.connect.slots.task_slots import Answerer, TaskSlots
 from headwater.connect.slots.worker_slots import wants_slots
 from headwater.connect.standalone_slot import RemoteOffsetStore, offset_answers
 from headwater.spark.slots.frames import ChannelClosed
@@ -128,8 +128,8 @@ class Bench:
         self.asked: list[tuple[TaskId, list[Any]]] = []
         self.answer: Callable[[], list[Any]] = list
         self.store = MemoryOffsetStore()
-        answers = {"may": self._may, **offset_answers(self.store)}
-        self.slots = TaskSlots(worker_props(folder), answers, self._make, lambda: "here")
+        self.answers: dict[str, Answerer] = {"may": self._may, **offset_answers(self.store)}
+        self.slots = TaskSlots(worker_props(folder), self.answers, self._make, lambda: "here")
         self.told = threading.Condition()
         self.history: list[tuple[str, str]] = []
         self.topics: list[str] = []
@@ -141,7 +141,8 @@ class Bench:
         self.supplied.set()
         return self.supplies[-1]
 
-    def _may(self, task: SlotTask, arguments: list[Any]) -> list[Any]:
+    def _may(self, task: SlotTask, run: int, arguments: list[Any]) -> list[Any]:
+        assert run > 0
         self.asked.append((task.id, arguments))
         return self.answer()
 
@@ -233,7 +234,7 @@ def test_what_was_in_a_slot_that_is_gone_runs_in_another(bench: Bench) -> None:
     server = bench.slots._server
     assert server is not None
     for link in server.links:
-        link.channel.close()
+        link.channel.hang_up()
     bench.until(lambda: all(each.state is State.UNASSIGNED for each in tasks))
     bench.until(lambda: (bench.slots.losses, bench.slots.present) == (1, 0))
     bench.slot(0)
@@ -252,7 +253,7 @@ def test_a_task_that_goes_on_elsewhere_at_once_was_unassigned_in_between(bench: 
     bench.slot(1)
     bench.until(lambda: bench.slots_of(tasks) == {0, 1} and all(each.state is State.RUNNING for each in tasks))
     (stayed,) = [each for each in tasks if "slot 0" in (each.runs_on or "")]
-    bench.slots._links[0].channel.close()
+    bench.slots._links[0].channel.hang_up()
     bench.until_state(stayed, State.RUNNING, "slot 1")
     for each in tasks:  # one moved for the new slot's sake, the other for the loss of the old one
         states = [state for name, state in bench.history if name == each.id.connector]
@@ -384,14 +385,46 @@ def test_offsets_of_a_worker_alone_are_read_and_written_over_the_connection(benc
 
     def ask(run: int, name: str, *arguments: Any) -> list[Any]:
         assert run == 7
-        return answers[name](task, list(arguments))
+        return answers[name](task, run, list(arguments))
 
+    task.now_run(7)
     store = RemoteOffsetStore(7, ask)
     store.set({b"k": b"v", b"gone": None})
     assert (store.get(b"k"), store.get(b"gone"), store.all()) == (b"v", None, {b"k": b"v"})
-    task.cancelled = True
+    task.cancel()
     store.set({b"k": b"w"})
     assert bench.store.get(b"k") == b"v", "a task that was given up commits nothing"
+
+
+@pytest.mark.parametrize("successor", ["in another slot", "nobody"])
+def test_offsets_of_a_run_that_was_lost_meanwhile_are_not_written_late(bench: Bench, successor: str) -> None:
+    """They stood over its successor's, or over those that a user had set for the stopped connector."""
+    asked, go_on, answered = threading.Event(), threading.Event(), threading.Event()
+    set_offsets = bench.answers["set_offsets"]
+
+    def late(task: SlotTask, run: int, _arguments: list[Any]) -> list[Any]:
+        if run == 1:
+            asked.set()
+            assert go_on.wait(PATIENCE_S)
+            set_offsets(task, run, [[["aw==", "ZWFybGllcg=="]]])
+            answered.set()
+        return []
+
+    bench.answers["may"] = late
+    task = bench.task("a", ask="may")
+    bench.slot(0)
+    assert asked.wait(PATIENCE_S)
+    if successor == "nobody":
+        task.begin_stop()
+        bench.slots._links[0].channel.hang_up()
+        assert task.join(PATIENCE_S)
+    else:
+        bench.slot(0)  # in the place of the former
+        bench.until_state(task, State.RUNNING)
+    bench.store.set({b"k": b"later"})
+    go_on.set()
+    assert answered.wait(PATIENCE_S)
+    assert bench.store.get(b"k") == b"later"
 
 
 @pytest.mark.parametrize(

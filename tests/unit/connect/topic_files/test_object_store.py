@@ -236,6 +236,18 @@ def test_files_that_the_records_do_not_make_again_are_deleted_before_others_are_
     assert objects.there == {"t/k=c/t+0+3+3.json": b"new"}
 
 
+def test_a_task_that_slept_while_its_configuration_was_taken_back_deletes_nothing() -> None:
+    """Its successor, with the configuration from before, has written the files that the sleeper was to replace."""
+    objects = MemoryObjects()
+    objects.there = {f"t/{INTENTS}/0+3+7+ff.json": json.dumps([name[2:] for name in NAMES]).encode()}
+    sleeper, successor = store(objects), store(objects)
+    assert sleeper.recover([HERE]) == successor.recover([HERE]) == {HERE: 3}
+    successor.write(HERE, "json", FILES)
+    with pytest.raises(ConnectError, match="another task"):
+        sleeper.write(HERE, "json", [Written("k=c", 3, 3, b"other")])
+    assert objects.there == NAMES
+
+
 def test_an_intent_of_a_task_that_is_behind_undoes_nothing() -> None:
     finished = {"t/k=a/t+0+0+5.json": FileName("t", 0, 0, 5, "json"), "t/k=a/t+0+6+9.json": FileName("t", 0, 6, 9, "json")}  # fmt: skip
     listed = frozenset({"t/k=a/t+0+0+5.json", "t/k=b/t+0+3+3.json"})

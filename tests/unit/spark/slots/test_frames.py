@@ -157,3 +157,18 @@ def test_nothing_follows_a_frame_that_was_cut() -> None:
         channel.send(Heartbeat())
     channel.close()
     there.close()
+
+
+def test_who_hangs_up_leaves_the_descriptor_to_the_thread_that_reads() -> None:
+    """A closed one got the next slot's number: the reader of the slot that was sent away waited for the new one's
+    words, and the end of the port for the reader.
+    """
+    here, there = socket.socketpair()
+    channel = Channel(here, CODEC)
+    channel.hang_up()
+    others = socket.socketpair()  # would take the number, and says nothing
+    with pytest.raises(ChannelClosed, match="was closed"):
+        channel.receive(0.2)
+    channel.close()
+    for each in (there, *others):
+        each.close()

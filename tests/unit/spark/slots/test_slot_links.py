@@ -1,6 +1,7 @@
 """The port where slots register: how often one of them was lost."""
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
@@ -61,6 +62,39 @@ def test_losses_are_those_that_were_seen_and_those_that_slots_tell_of(server: Sl
     until(lambda: server.losses == 3)
     server.begin_lease()
     assert server.losses == 0
+
+
+def test_an_earlier_slot_of_a_number_is_never_told_of_last() -> None:
+    """A worker would have sent its tasks to a connection that is closed, for ever."""
+    told: list[str] = []
+    in_between, third_came = threading.Event(), threading.Event()
+
+    class Slow(Nobody):
+        def joined(self, link: SlotLink) -> None:
+            told.append(f"+{link.process}")
+            if link.process == "third":
+                third_came.set()
+
+        def gone(self, link: SlotLink) -> None:
+            told.append(f"-{link.process}")
+            if link.process == "first":
+                in_between.set()
+                third_came.wait(0.3)  # it must not come before the second has been told of
+
+    server = SlotServer(Slow(), CODEC)
+    kept: list[Channel] = []
+    try:
+        kept.append(slot(server, Hello(0, "first")))
+        until(lambda: told == ["+first"])
+        kept.append(slot(server, Hello(0, "second")))
+        assert in_between.wait(PATIENCE_S)
+        kept.append(slot(server, Hello(0, "third")))
+        until(lambda: len(told) == 5)
+        assert told == ["+first", "-first", "+second", "-second", "+third"]
+    finally:
+        server.close()
+        for each in kept:
+            each.close()
 
 
 def test_a_slot_that_is_a_task_of_sparks_says_which_try_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -250,6 +250,16 @@ class PostgresCdcTask(SourceTask):
         assert stream is not None
         assert replication is not None
         found: list[SourceRecord] = []
+        try:
+            self._read_into(found, stream, replication)
+        except RetriableError as error:
+            if not found:
+                raise
+            logger.warning("event=replication-lost server=%r error=%r", self._envelopes.partition["server"], str(error))
+            self._let_go()  # what the stream has made of the log counts as given: the next poll goes on behind it
+        return found or None
+
+    def _read_into(self, found: list[SourceRecord], stream: ChangeStream, replication: "ReplicationConnection") -> None:
         wait_s, most = min(self._config["poll.interval.ms"] / 1000, 0.5), self._config["max.batch.size"]
         while len(found) < most and not self._stop.is_set():
             frame = replication.receive(0 if found else wait_s)
@@ -268,7 +278,6 @@ class PostgresCdcTask(SourceTask):
         interval_s = self._config["heartbeat.interval.ms"] / 1000
         if interval_s and now - self._beaten_at >= interval_s:
             found += self._heartbeat(stream)
-        return found or None
 
     def _heartbeat(self, stream: ChangeStream) -> list[SourceRecord]:
         self._beaten_at = time.monotonic()

@@ -14,9 +14,11 @@ are never deleted, so that no late delete can meet a file that counts. Readers m
 others.
 
 A task that has lost its partition without knowing writes the same bytes under the same names. Its intent has its own
-name, so neither ends the other's; when its intent is gone, it fails, before its group commits. What this does not keep
-out: such a task with an *older configuration*, whose files have other offsets than its successor's, and one that slept
-between its look at the marks (`offset_marks`) and its write while somebody set the offsets.
+name, so neither ends the other's; when its intent is gone, it fails, before its group commits, and before it deletes
+anything. What this does not keep out: such a task with an *older configuration*, whose files have other offsets than
+its successor's, and one that slept between its look at the marks (`offset_marks`) and its write while somebody set the
+offsets. S3's conditional puts (`If-None-Match: *`, `If-Match`; Arrow's client has none) would not either: those files
+have names that nobody else has written, and files of the same name are the same.
 
 The store must list what was just written, as S3 does. The task's thread owns this.
 """
@@ -239,9 +241,10 @@ class ObjectStore:
         with told(f"{self._where}/{place.topic}"):
             marks = [Mark.parse(key.rpartition("/")[2]) for key in self._objects.keys(f"{place.topic}/{MARKS}")]
             check_generation(place, self._generations.get(place, 0), [each for each in marks if each is not None])
+            intents = [each.key for each in kept]
+            self._look_for(place.topic, intents)  # else these files may be another's, and count
             for key in sorted(frozenset().union(*(each.files for each in kept)) - named.keys()):
                 self._objects.delete(key)
-            intents = [each.key for each in kept]
             own = _Intent(self._intent_key(place, first, last), place, first, last, frozenset(named))
             if len(named) > 1 and own not in kept:
                 self._put_intent(own)
@@ -252,17 +255,18 @@ class ObjectStore:
         self._kept.pop(place, None)
 
     def _end(self, topic: str, intents: Sequence[str]) -> None:
-        if not intents:
-            return
-        there = self._objects.keys(f"{topic}/{INTENTS}")
+        self._look_for(topic, intents)
+        for key in intents:
+            self._objects.delete(key)
+
+    def _look_for(self, topic: str, intents: Sequence[str]) -> None:
+        there = self._objects.keys(f"{topic}/{INTENTS}") if intents else ()
         for key in intents:
             if key not in there:
                 raise ConnectError(
                     f"{self._where}/{key} was deleted while its files were written: another task, or another "
                     f"connector, writes there"
                 )
-        for key in intents:
-            self._objects.delete(key)
 
 
 def _check(place: TopicPartition, offset: int | None, found: _Found) -> None:
