@@ -308,9 +308,20 @@ class ApplicationLead:
         )
 
     def _answer_producer(self, link: SlotLink) -> None:
+        """Also where the run ends over it, because another has taken over: the slot waits for an answer, with the state
+        of its tasks open, and nobody would give it one.
+        """
         found: list[protocol.SlotProducer] = []
-        error = self._bravely(lambda: found.append(self._take(link.number)))
-        producer = found[0] if found else protocol.SlotProducer("", -1, -1)
+        error: Exception | None = None
+        try:
+            error = self._bravely(lambda: found.append(self._take(link.number)))
+        except Exception as ended:
+            error = ended
+            raise
+        finally:
+            self._tell_producer(link, found[0] if found else protocol.SlotProducer("", -1, -1), error)
+
+    def _tell_producer(self, link: SlotLink, producer: protocol.SlotProducer, error: Exception | None) -> None:
         refused = "" if error is None else str(error) or type(error).__name__
         member = self._member
         link.send(

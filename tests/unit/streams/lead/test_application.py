@@ -29,6 +29,7 @@ class Cluster(Lead):
         self.application_id = "app"
         self.away = False
         self.replaced = False
+        self.replaced_when_asked = False  # nobody has told it before
         self.generation = 1
         self.taken: list[str] = []
         self.asked: list[protocol.Member] = []
@@ -45,6 +46,8 @@ class Cluster(Lead):
                 return ("app-slot-7",)
             case protocol.StillMember(member):
                 self.asked.append(member)
+                if self.replaced_when_asked:
+                    raise protocol.Replaced("app")
                 return self.tick()
             case protocol.TakeProducerId(name):
                 self.taken.append(name)
@@ -225,6 +228,21 @@ def test_who_was_replaced_stops_its_slots_and_fences_nobody(world: World) -> Non
     with pytest.raises(protocol.Replaced):
         world.lead.wait()
     assert world.cluster.taken == taken
+
+
+def test_a_slot_that_asks_a_lead_that_was_replaced_is_answered(world: World) -> None:
+    """It was left to wait for 300 s, with the state of its tasks open where the successor wanted to open it."""
+    first, second = _two(world)
+    world.cluster.replaced_when_asked = True
+    first.say(messages.AskProducer("app"))
+    answer: messages.Producer = first.next()
+    assert isinstance(answer, messages.Producer), answer
+    assert (answer.producer_id, "has taken over" in answer.refused) == (-1, True)
+    assert first.next() == messages.StopApplication("app")
+    for each in (first, second):
+        each.say(messages.GaveUp("app"))
+    with pytest.raises(protocol.Replaced):
+        world.lead.wait()
 
 
 def test_a_slot_that_gives_up_when_it_is_to_stop_is_fenced(world: World) -> None:
