@@ -74,20 +74,17 @@ class Slot:
         self._counts = counts
         self._opened = 0
         self._stopping = stopping
-        common = settings.for_consumers
-        # Of changelogs: whatever the user wants to read of inputs, what was aborted there is no state.
-        self._reader = RangeReader({**common, "isolation.level": "read_committed"})
-        self._clients = Clients(lead.admin, self._reader, stopping)
-        self._start_offsets = StartOffsets(self._clients, lead.application_id, program.sub_topologies)
-        isolation = "read_committed" if settings.exactly_once else "read_uncommitted"
-        self._consumer = Consumer(
-            {**common, "isolation.level": isolation, "enable.auto.commit": False, "auto.offset.reset": "earliest"}
-        )
-        self._inputs = Inputs(self._consumer)
         subs = program.sub_topologies
         self._subs = {sub.number: sub for sub in subs if not sub.is_global}
         self._task_settings = dataclasses.replace(program.task_settings, partition_count=counts).with_cache()
+        # Before there are clients that would stay open: a processor of the user's may raise when it comes to life.
         self._globals = GlobalTables([sub for sub in subs if sub.is_global], self._task_settings, self._topics.globals)
+        # Of changelogs: whatever the user wants to read of inputs, what was aborted there is no state.
+        self._reader = RangeReader({**settings.for_consumers, "isolation.level": "read_committed"})
+        self._clients = Clients(lead.admin, self._reader, stopping)
+        self._start_offsets = StartOffsets(self._clients, lead.application_id, program.sub_topologies)
+        self._consumer = Consumer(settings.for_inputs)
+        self._inputs = Inputs(self._consumer)
         self.tasks: list[OpenTask] = []
         self._owner_of: dict[tuple[str, int], OpenTask] = {}
         self._add_tasks(tasks)
