@@ -110,6 +110,7 @@ class SlotRuntime:
             token=settings.queries_token,
             directory=directory,
             known=directory.known,
+            names=directory.names,
         ).start()
 
     def queries(self, application: str) -> QueryServer | None:

@@ -37,8 +37,8 @@ class GlobalTables:
 
     def restore(self, clients: Clients, given_up: Callable[[], bool] | None = None) -> dict[TopicPartition, int]:
         """Reads everything that is committed, one topic after the other in the order of the stores, so a processor
-        finds what those before it have made; the offsets to follow from. As in Kafka Streams, nobody waits for a transaction
-        of others that is open: what is behind its beginning is followed.
+        finds what those before it have made; the offsets to follow from. As in Kafka Streams, nobody waits for a
+        transaction of others that is open: what is behind its beginning is followed.
         """
         if self._task is None:
             return {}
