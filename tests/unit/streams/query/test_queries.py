@@ -7,11 +7,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from headwater.base.errors import UserError
+from headwater.base.errors import ErrorCode, KafkaError, UserError
+from headwater.client.types import EARLIEST
 from headwater.streams import App, Materialized, Windowed, key_value_store, session, tumbling
 from headwater.streams.engine.task import Task
 from headwater.streams.engine.task_settings import TaskSettings
@@ -26,11 +28,13 @@ from headwater.streams.query.state_reader import StateReader
 from headwater.streams.query.store_query import BadStoreQuery, encode, from_json, from_text, parse, plain
 from headwater.streams.serdes.resolving import resolve
 from headwater.streams.serdes.stock import TEXT
+from headwater.streams.slot import open_task
+from headwater.streams.slot.changelog_rows import ChangelogRows
 from headwater.streams.slot.open_task import Clients, OpenTask
 from headwater.streams.stores.lmdb import LmdbState
 from headwater.streams.stores.memory import MemoryState
 from headwater.streams.stores.spec import StoreKind
-from headwater.streams.stores.state import Owner, mark_copy
+from headwater.streams.stores.state import Owner, is_copied, mark_copy
 from headwater.streams.stores.task_counts import write_task_counts
 from headwater.streams.testing.driver import Driver
 from headwater.streams.topology.topology import SubTopology
@@ -482,6 +486,71 @@ def test_state_on_disk_without_some_partitions_gives_no_answer_with_a_hole(tmp_p
     reader.close()
 
 
+class Brokers:
+    """Changelogs of so many offsets."""
+
+    def __init__(self, end: int) -> None:
+        self._end = end
+
+    def list_offsets(self, wanted: dict[Any, int], **_: Any) -> dict[Any, Any]:
+        return {each: SimpleNamespace(offset=0 if at == EARLIEST else self._end) for each, at in wanted.items()}
+
+    def describe_topic(self, name: str) -> Any:
+        return SimpleNamespace(topic_id=name.encode())
+
+    def columns(self, *_: Any, **__: Any) -> Iterator[Any]:
+        yield from ()
+
+
+def test_half_a_state_that_is_being_restored_answers_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task that came without its state told, while it was read from the changelog, that keys were not there."""
+    app = App("fruit", key="text", value="text")
+    app.stream("in").group_by_key().count(store="counts")
+    plans = app.topology().sub_topologies()
+    brokers: Any = Brokers(4)
+    clients = Clients(brokers, brokers, threading.Event())
+    task = OpenTask(plans[0], 0, app.settings(), tmp_path, clients, {})
+    told: list[Any] = []
+
+    def both() -> list[Any]:
+        """What this process says of the first key, and whether another would believe what it reads."""
+        with task.state.snapshot() as written:
+            marked = is_copied(written)
+        try:
+            return [LocalStore("counts", [task]).get("apple"), marked]
+        except NotReady as problem:
+            return ["restored" in problem.what, marked]
+
+    def runs(_reader: Any, _partition: Any, begin: int, end: int, *_: Any) -> Iterator[ChangelogRows]:
+        for offset, key in list(enumerate((b"apple", b"banana", b"cherry", b"date")))[begin:end]:
+            told.append(both())
+            if offset == left_at:
+                raise KafkaError(ErrorCode.NETWORK_EXCEPTION)
+            yield ChangelogRows([key], [(5).to_bytes(8)], [7], offset + 1)
+
+    monkeypatch.setattr(open_task, "changelog_runs", runs)
+    monkeypatch.setattr(open_task, "_SAVE_EVERY", 1)
+    task.claim(Owner(1, 1))
+    left_at = 2
+    with pytest.raises(KafkaError):
+        task.replay(task.ends("read_uncommitted"))
+    task.drop()
+    left_at = -1
+    task.claim(Owner(1, 2))
+    task.replay(task.ends("read_uncommitted"))
+    assert told == [[True, True]] * 5
+    task.save()
+    task.start({}, 0)
+    assert both() == [(5, 7), False]
+    told.clear()
+    brokers._end = 5
+    task.drop()
+    task.claim(Owner(1, 3))  # as after a commit that failed: what is there is whole
+    task.replay(task.ends("read_uncommitted"))
+    assert both() == [(5, 7), False]
+    task.close()
+
+
 def test_a_standbys_copy_answers_only_those_who_allow_stale_answers(tmp_path: Path) -> None:
     app = App("fruit", key="text", value="text")
     app.stream("in").group_by_key().count(store="counts")
@@ -509,9 +578,11 @@ def test_a_standbys_copy_answers_only_those_who_allow_stale_answers(tmp_path: Pa
     with pytest.raises(UserError, match="is a standby's copy"):
         count(stale=False)
     assert count(stale=True) == 0
-    settings, clients = app.settings(), Clients(None, None, threading.Event())  # type: ignore[arg-type]
+    brokers: Any = Brokers(0)
+    settings, clients = app.settings(), Clients(brokers, brokers, threading.Event())
     task = OpenTask(plans[0], 0, settings, root, clients, {})
     task.claim(Owner(1, 1))  # the task has come here
+    task.replay(task.ends("read_uncommitted"))
     task.save()
     task.close()
     assert count(stale=False) == 0
