@@ -20,7 +20,7 @@ from headwater.connect.metrics.exposition import RunningConnector, RunningTask, 
 from headwater.connect.plugins import Kind
 from headwater.connect.rest import rights
 from headwater.connect.rest.forwarding import Forwarding
-from headwater.connect.rest.loggers import all_levels, level_of, set_level
+from headwater.connect.rest.loggers import all_levels, check_level, level_of, set_level
 from headwater.connect.runtime.herder import TARGETS
 from headwater.connect.runtime.offset_pairs import BadOffsets
 from headwater.connect.runtime.refusals import AlreadyExists, BadRequest, Conflict, Elsewhere, Forbidden, NotFound
@@ -312,6 +312,7 @@ class Api:
         if not isinstance(level, str):
             raise HttpError(400, "Desired 'level' parameter was not specified in request.")
         name, everywhere = request.parameters["logger"], (request.query.get("scope") or "").lower() == "cluster"
+        check_level(level)  # before other workers are told
         if everywhere:
             await self._thread(lambda: self._herder.tell_loggers(name, level))
         changed = set_level(name, level)

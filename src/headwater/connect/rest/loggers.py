@@ -46,11 +46,16 @@ def level_of(name: str) -> dict[str, Any]:
     return _told(name)
 
 
-def set_level(name: str, level: str) -> list[str]:
-    """The loggers that it changed: this one, and those below it."""
+def check_level(level: str) -> int:
     number = _LEVELS.get(level.upper())
     if number is None:
         raise HttpError(404, f"invalid log level '{level}'.")
+    return number
+
+
+def set_level(name: str, level: str) -> list[str]:
+    """The loggers that it changed: this one, and those below it."""
+    number = check_level(level)
     below = [each for each in _known() if name == "root" or each == name or each.startswith(f"{name}.")]
     now_ms = time.time_ns() // 1_000_000
     for each in dict.fromkeys([name, *below]) if name in _known() or below else [name]:

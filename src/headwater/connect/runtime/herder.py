@@ -188,7 +188,7 @@ class StandaloneHerder:
             found = self.get(name)
             before, found.target = found.target, target
             if target is State.STOPPED:
-                self._stop_tasks(found)
+                self._stop(found)
                 found.task_configs = []
                 found.state = State.STOPPED
             elif before is State.STOPPED:
@@ -370,12 +370,13 @@ class StandaloneHerder:
             self._failed(found, error)
 
     def _restart_task(self, found: Running, number: int) -> None:
-        old = found.tasks[number]
-        self.worker.end_tasks([old])
+        """One that cannot be made, because a secret is gone, say, leaves the old one as it is: the caller is told."""
         given = {**found.config, **found.task_configs[number]}
         resolved = self.worker.providers.resolved(given)
         config = connector_def(self.worker.catalog, found.plugin.kind).parse(resolved)
-        found.tasks[number] = made = self._make_task(found, number, given, resolved, config)
+        made = self._make_task(found, number, given, resolved, config)
+        self.worker.end_tasks([found.tasks[number]])
+        found.tasks[number] = made
         made.start()
 
     def _make_task(

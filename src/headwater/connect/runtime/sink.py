@@ -138,14 +138,11 @@ class SinkWorkerTask(WorkerTask):
                 finally:
                     self._consuming = None
         finally:
-            pipeline.close()
+            self.quietly(pipeline.close)
             dead, self._dead = self._dead, None
             if dead is not None:
-                dead.close()
-            try:
-                self.call(task.stop)
-            except Exception as error:  # noqa: BLE001 - what went wrong before it counts
-                logger.warning("event=stop-failed connector=%r task=%d error=%r", *self.id, self.redact(str(error)))
+                self.quietly(dead.close)
+            self.quietly(task.stop)
 
     def _make_tolerance(self) -> Tolerance:
         reporters: list[Reporter] = []

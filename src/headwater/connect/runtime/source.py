@@ -141,7 +141,7 @@ class SourceWorkerTask(WorkerTask):
         stop = self._stop
         if stop is not None:
             threading.Thread(
-                target=self._quietly, args=(self._call_stop, stop), name=f"connect-stop-{self.id}", daemon=True
+                target=self.quietly, args=(self._call_stop, stop), name=f"connect-stop-{self.id}", daemon=True
             ).start()
 
     def _call_stop(self, stop: _StopOnce) -> None:
@@ -182,19 +182,13 @@ class SourceWorkerTask(WorkerTask):
         finally:
             self._stop = self._producer = None
             sending.count_arrived()
-            pipeline.close()
+            self.quietly(pipeline.close)
             if was_begun:  # what was never to start has nothing to stop
-                self._quietly(stop.finish)
-                self._quietly(task.close)
+                self.quietly(stop.finish)
+                self.quietly(task.close)
 
     def _begin(self, producer: Producer) -> None:
         """Before the plugin's task starts, and reads its offsets."""
-
-    def _quietly(self, function: Callable[..., Any], *arguments: Any) -> None:
-        try:
-            self.call(function, *arguments)
-        except Exception as error:  # noqa: BLE001 - what went wrong before it counts
-            logger.warning("event=stop-failed connector=%r task=%d error=%r", *self.id, self.redact(str(error)))
 
     def _loop(self, task: SourceTask, sending: "Sending", tolerance: Tolerance) -> None:
         next_commit = time.monotonic() + self._flush_interval_s

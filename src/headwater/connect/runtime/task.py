@@ -215,6 +215,13 @@ class WorkerTask:
 
         return self._runner.run(awaited())
 
+    def quietly(self, function: Callable[..., Any], *arguments: Any) -> None:
+        """What goes wrong at the end is logged: what went wrong before it counts, and what is left is ended too."""
+        try:
+            self.call(function, *arguments)
+        except Exception as error:  # noqa: BLE001
+            logger.warning("event=stop-failed connector=%r task=%d error=%r", *self.id, self.redact(str(error)))
+
     def in_loop(self, function: Callable[[], Any]) -> None:
         """For other threads: runs beside what the task awaits, or with the next thing that it does."""
         runner = self._runner

@@ -3,6 +3,8 @@ its task.
 
 `Tolerance.run` does an operation on one record. A `RetriableError` is tried again for `errors.retry.timeout`; any other
 error, or one that lasts, is reported (log, dead letter topic) and, with `errors.tolerance=all`, the record is skipped.
+A task that is to stop while it waits for the next try has not tried for as long as it may: it leaves the record to the
+one that comes after it.
 """
 
 import logging
@@ -11,7 +13,7 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
-from headwater.connect.errors import ConnectError, RetriableError, java_name_of
+from headwater.connect.errors import ConnectError, Interrupted, RetriableError, java_name_of
 from headwater.connect.metrics.error_counts import ErrorCounter
 
 logger = logging.getLogger("headwater.connect")
@@ -62,7 +64,9 @@ class Tolerance:
         self._reporters, self._now_ms, self._sleep, self._metrics = reporters, now_ms, sleep, metrics
 
     def run(self, stage: Stage, class_name: str, record: Any, operation: Callable[[], T]) -> T:
-        """Raises Skipped if the record was given up, ConnectError if that is not tolerated."""
+        """Raises Skipped if the record was given up, ConnectError if that is not tolerated, Interrupted if the task is
+        to stop before that is known.
+        """
         started_ms = self._now_ms()
         attempts = 0
         while True:
@@ -72,8 +76,10 @@ class Tolerance:
             except RetriableError as error:
                 self._count("total-record-failures")
                 delay_ms = retry_delay_ms(attempts, started_ms, self._now_ms(), self._timeout_ms, self._delay_max_ms)
-                if delay_ms is None or self._sleep(delay_ms / 1000):
+                if delay_ms is None:
                     raise self._converting_failed(Failure(stage, class_name, error, record, attempts)) from error
+                if self._sleep(delay_ms / 1000):
+                    raise Interrupted(f"The task stops before {stage} is tried again: {error}") from error
                 self._count("total-retries")
             except Exception as error:
                 raise self._converting_failed(Failure(stage, class_name, error, record, attempts)) from error
