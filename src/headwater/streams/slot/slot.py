@@ -76,7 +76,8 @@ class Slot:
         self._stopping = stopping
         subs = program.sub_topologies
         self._subs = {sub.number: sub for sub in subs if not sub.is_global}
-        self._task_settings = dataclasses.replace(program.task_settings, partition_count=counts).with_cache()
+        found = dataclasses.replace(program.task_settings, partition_count=counts, checks_partitions=True)
+        self._task_settings = found.with_cache()
         # Before there are clients that would stay open: a processor of the user's may raise when it comes to life.
         self._globals = GlobalTables([sub for sub in subs if sub.is_global], self._task_settings, self._topics.globals)
         # Of changelogs: whatever the user wants to read of inputs, what was aborted there is no state.
