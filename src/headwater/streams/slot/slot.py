@@ -29,6 +29,7 @@ from headwater.streams.slot import collector_pauses
 from headwater.streams.slot.commit_writer import CommitWriter
 from headwater.streams.slot.fetched import Inputs
 from headwater.streams.slot.global_tables import GlobalTables
+from headwater.streams.slot.hopeless import pause_s, raise_if_hopeless
 from headwater.streams.slot.lead_port import LeadPort
 from headwater.streams.slot.offset_metadata import OffsetMetadata, encode_metadata
 from headwater.streams.slot.open_task import Clients, OpenTask, write_one
@@ -53,6 +54,8 @@ _PAUSE_S: Final = 0.25
 
 
 class Slot:
+    _failed_in_a_row = 0  # commits
+
     def __init__(
         self,
         lead: LeadPort,
@@ -359,11 +362,16 @@ class Slot:
         try:
             committed = self._drive_commit()
         except (KafkaError, TimeoutError) as error:
+            raise_if_hopeless(self._name, error)
             self._warn("a commit failed, its records are processed again", error)
             committed = False
         if not committed:
+            self._failed_in_a_row += 1
+            if pause := pause_s(self._failed_in_a_row):
+                self._stopping.wait(pause)
             self._recover()
             return
+        self._failed_in_a_row = 0
         self._purge.committed(self._writer.offsets)
         self._writer.forget()
         self._writer.forget_globals()
@@ -406,6 +414,7 @@ class Slot:
                 self._open_all(follow)
                 return
             except (KafkaError, TimeoutError) as error:
+                raise_if_hopeless(self._name, error)
                 if time.monotonic() > give_up_at:
                     raise
                 self._warn("the slot does not recover yet", error)
