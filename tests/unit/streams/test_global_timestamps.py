@@ -64,7 +64,7 @@ class Topics:
         self.admin = SimpleNamespace(list_offsets=self._offsets)
         self.reader = SimpleNamespace(records=self._read)
 
-    def _offsets(self, wanted: dict[TopicPartition, int]) -> dict[TopicPartition, Any]:
+    def _offsets(self, wanted: dict[TopicPartition, int], **_: int) -> dict[TopicPartition, Any]:
         ends = {each: len(self._records[each.topic]) for each in wanted}
         return {each: SimpleNamespace(offset=ends[each] if when == -1 else 0) for each, when in wanted.items()}
 

@@ -10,6 +10,7 @@ from headwater.base.errors import UserError
 from headwater.streams import App, JoinWindows, Materialized
 from headwater.streams.engine.murmur3 import hash128
 from headwater.streams.engine.task import Task
+from headwater.streams.engine.task_output import TaskOutput
 from headwater.streams.model.record import InputRecord
 from headwater.streams.stores.memory import MemoryState
 
@@ -247,3 +248,35 @@ def test_a_buffer_uses_no_number_twice() -> None:
     app.stream("s").left_join(table, pair, grace_ms=10).to("out", value="text")
     lives = [[("s", "a", "1", 100)], [("s", "a", "2", 100), ("s", "b", "3", 200)]]
     assert in_two_lives(app, lives) == [[], [("a", "1|None", 100), ("a", "2|None", 100)]]
+
+
+def test_a_record_that_waits_is_not_overwritten_behind_a_kill() -> None:
+    """A process that was killed behind its commit had the record in the changelog, and the number before it on disk:
+    the next record of the same time and key took its place.
+    """
+    app = App("app", value="text")
+    table = app.table("t", store=Materialized("prices", history_ms=1000))
+    app.stream("s").left_join(table, pair, grace_ms=10).to("out", value="text")
+    (plan,) = app.topology().sub_topologies()
+    state = MemoryState()
+
+    def life(*inputs: tuple[int, str, str, int]) -> TaskOutput:
+        task = Task(plan, 0, app.settings(), state)
+        for offset, key, value, timestamp in inputs:
+            task.add("s", [InputRecord("s", 0, offset, timestamp, key.encode(), value.encode())])
+            task.process_next()
+        output = task.collect()
+        task.close()
+        return output
+
+    life((0, "a", "1", 100))
+    state.commit({})
+    lost = life((1, "a", "2", 100))
+    state.discard()
+    restored = Task(plan, 0, app.settings(), state)
+    stores = {store.changelog_topic("app"): restored.byte_stores[store.name] for store in plan.stores}
+    for each in lost.changelog:
+        stores[each.topic].restore(each.key or b"", each.value, each.timestamp)
+    state.commit({})
+    out = life((2, "a", "3", 100), (3, "b", "4", 200))
+    assert [record.value for record in out.records] == [b"1|None", b"2|None", b"3|None"]

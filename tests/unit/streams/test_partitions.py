@@ -2,10 +2,14 @@
 
 import random
 from collections import defaultdict
+from dataclasses import replace
 
 import pytest
 
 from headwater.streams import App, tumbling
+from headwater.streams.engine.failures import StreamsError
+from headwater.streams.engine.task import Task
+from headwater.streams.model.record import InputRecord
 
 
 def counts(app: App) -> None:
@@ -41,3 +45,18 @@ def test_partitions_change_nothing_per_key(build) -> None:
         return sequences, sorted(rows)
 
     assert run(4) == run(1)
+
+
+def test_a_partition_that_a_topic_does_not_have_is_refused_with_the_record() -> None:
+    """Brokers refused the whole commit, and the slot processed it again, and again."""
+    app = App("app", key="text", value="text")
+    app.stream("in").to("out", partitioner=lambda topic, key, value, count: count if value == "x" else count - 1)
+    (plan,) = app.topology().sub_topologies()
+    settings = replace(app.settings(), partition_count=lambda _: 3, checks_partitions=True)
+    task = Task(plan, 0, settings)
+    for offset, value in enumerate((b"a", b"x")):
+        task.add("in", [InputRecord("in", 0, offset, 5, b"k", value)])
+    assert task.process_next() == 1
+    assert [record.partition for record in task.collect().records] == [2]
+    with pytest.raises(StreamsError, match=r"in-0 offset 1.*chose partition 3.*has 3 partitions"):
+        task.process_next()

@@ -1,6 +1,8 @@
 """Which time a record has, and times that live on when a task is made anew."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -217,3 +219,15 @@ def test_what_waits_goes_on_waiting(build) -> None:
 
     assert run(anew=True) == run(anew=False)
     assert sum(map(len, run(anew=False))) > 3
+
+
+@pytest.mark.parametrize(
+    ("extract", "why"), [(lambda value: value["at"], "KeyError: 'at'"), (lambda value: None, "gave None")]
+)
+def test_an_extractor_that_fails_is_told_with_the_record(extract: Callable[[Any], Any], why: str) -> None:
+    """It was a bare KeyError: nobody could tell which record, and of which topic."""
+    app = App("app", key="text", value="json", timestamp=extract)
+    with pytest.raises(
+        UserError, match=rf"extractor of KSTREAM-SOURCE-\d+ failed, with the record at in-0 offset 0.*{why}"
+    ):
+        times(app, 1, value={"a": 1})

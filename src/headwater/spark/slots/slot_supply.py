@@ -173,7 +173,10 @@ class SlotSupply:
         return self.stopping.is_set() or (self.until_idle and not self._slots.running)
 
     def _follow(self, query: "StreamingQuery") -> Exception | None:
-        """Renews leases until the query ends, or must: what it failed with."""
+        """Renews leases until the query ends, or must: what it failed with. A slot that does not end with its lease,
+        because something in it hangs, is killed by Spark: what else runs in slots would wait for it, for ever.
+        """
+        told_at: float | None = None
         renew_at = time.monotonic() + self._lease_s
         look_at = time.monotonic() + _CORES_LOOK_S
         while not self._over():
@@ -191,16 +194,20 @@ class SlotSupply:
                 self._slots.end_lease(late_ones=True)  # of this batch, which wait for a core
                 self._await_end(query)
                 return None
-            if now >= renew_at:
-                renew_at = now + _END_PATIENCE_S  # if a slot does not hear it
+            if told_at is None and now >= renew_at:
+                told_at = now
                 self._slots.end_lease(late_ones=True)  # of this batch, which wait for a core
+            if told_at is not None and now >= told_at + _END_PATIENCE_S:
+                _log.warning("slots do not end with their lease, and are killed slots=%s", self._slots.present)
+                self._await_end(query, patience_s=0.0)
+                return None
         return None
 
-    def _await_end(self, query: "StreamingQuery") -> None:
+    def _await_end(self, query: "StreamingQuery", patience_s: float = _END_PATIENCE_S) -> None:
         """Slots that were told to end do, and the query with them; one that hangs is killed by Spark, and fenced by the
         leads. Where none is left that could end, because their executors are gone, Spark need not start any.
         """
-        give_up_at = time.monotonic() + _END_PATIENCE_S
+        give_up_at = time.monotonic() + patience_s
         left_at = math.inf
         try:
             while not query.awaitTermination(_LOOK_S):  # type: ignore[arg-type]  # it takes parts of seconds

@@ -51,3 +51,14 @@ class Sink(Processor):
             return
         for partition in self._partitions(topic, record.key, record.value):
             self._emit(OutputRecord(topic, partition, key, value, record.timestamp, record.headers))
+
+
+def check_partitions(topic: str, chosen: list[int | None], count: int) -> None:
+    """Brokers would refuse them with the whole commit, again and again. Raises UserError."""
+    for partition in chosen:
+        if partition is not None and not 0 <= partition < count:
+            raise UserError(
+                f"The partitioner for {topic} chose partition {partition}",
+                f"the topic has {count} partitions, numbered from 0 to {count - 1}",
+                "It is given their number as its last argument",
+            )

@@ -1,17 +1,25 @@
 """From bytes to the records of a source: keys and values by its serdes, timestamps by its extractor. Owns nothing."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from headwater.streams.engine.failures import FailureHandler
+from headwater.base.errors import UserError
+from headwater.streams.engine.failures import FailureHandler, own_line
 from headwater.streams.engine.partition_group import Decode
 from headwater.streams.engine.table_source import TableSource
 from headwater.streams.model.record import InputRecord, Record
-from headwater.streams.model.time import fail_on_invalid_timestamp, wallclock_timestamp
+from headwater.streams.model.time import (
+    fail_on_invalid_timestamp,
+    use_partition_time_on_invalid_timestamp,
+    wallclock_timestamp,
+)
 from headwater.streams.topology.topology import Node, ProcessorNode, SourceNode
 
 if TYPE_CHECKING:
     from headwater.streams.engine.task_settings import TaskSettings
+
+
+_TELL_THEMSELVES: Final = (fail_on_invalid_timestamp, use_partition_time_on_invalid_timestamp)
 
 
 def source_decoder(
@@ -32,14 +40,29 @@ def source_decoder(
             failures.handle(failures.of("deserialization", error, raw, raw.timestamp, node.name))
             return None
         record = Record(key, value, raw.timestamp, raw.headers)
-        timestamp = extract(record, raw, partition_time)
-        if timestamp < 0:
+        try:
+            timestamp = extract(record, raw, partition_time)
+            is_valid = timestamp >= 0
+        except Exception as error:  # as in Kafka Streams, no policy is asked; but which record it was is told
+            if extract in _TELL_THEMSELVES:
+                raise
+            raise extraction_failed(error, raw, node.name) from error
+        if not is_valid:
             failures.drop("negative timestamp")
             return None
         record.timestamp = timestamp
         return record
 
     return decode
+
+
+def extraction_failed(error: Exception, raw: InputRecord, node: str) -> UserError:
+    line = own_line(error.__traceback__)
+    return UserError(
+        f"The timestamp extractor of {node} failed, with the record at {raw.topic}-{raw.partition} offset {raw.offset}",
+        f"{type(error).__name__}: {error}" + (f", at {line}" if line else ""),
+        "It gives the milliseconds since 1970; a negative number leaves the record out",
+    )
 
 
 def is_table_of(node: Node, source: str) -> bool:

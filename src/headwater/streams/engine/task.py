@@ -29,7 +29,7 @@ from headwater.streams.engine.partition_group import Decode, PartitionGroup, Par
 from headwater.streams.engine.punctuation import PunctuationQueue, Schedule
 from headwater.streams.engine.record_caches import flush_all, in_order_of_nodes
 from headwater.streams.engine.runs import RUN, Runs
-from headwater.streams.engine.sink import Sink
+from headwater.streams.engine.sink import Sink, check_partitions
 from headwater.streams.engine.source_decoding import global_decoder, is_table_of, source_decoder
 from headwater.streams.engine.suppress_buffer import SuppressBuffer
 from headwater.streams.engine.task_output import TaskOutput
@@ -196,9 +196,10 @@ class Task:
         def choose(topic: str, key: Any, value: Any) -> list[int | None]:
             count = self.settings.partition_count(topic) if self.settings.partition_count is not None else 1
             chosen = partitioner(topic, key, value, count)
-            if chosen is None or isinstance(chosen, int):
-                return [chosen]
-            return list(chosen)
+            found = [chosen] if chosen is None or isinstance(chosen, int) else list(chosen)
+            if self.settings.checks_partitions:
+                check_partitions(topic, found, count)
+            return found
 
         return choose
 

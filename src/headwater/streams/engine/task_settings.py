@@ -19,6 +19,7 @@ class TaskSettings:
     errors: ErrorPolicy = field(default_factory=ErrorPolicy)
     emit_interval_ms: int = 1000
     partition_count: Callable[[str], int] | None = None  # of a topic, for partitioners
+    checks_partitions: bool = False  # that partitioners choose one that the topic has: the count is a cluster's
     store_type: StoreType = StoreType.LMDB  # where stores lie that do not say it
     cache_max_bytes: int = 0  # of the record cache of each slot; 0: there is none
     cache: CacheBytes | None = None  # that of this slot

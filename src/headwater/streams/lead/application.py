@@ -8,6 +8,7 @@ away, what is to be fenced waits, and is tried again.
 
 import logging
 import queue
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -25,6 +26,7 @@ from headwater.streams.lead.task_moves import Action, Grant, TaskMoves
 from headwater.streams.protocol import slot_messages as messages
 from headwater.streams.protocol import task_ownership as protocol
 from headwater.streams.protocol.transactional_ids import slot_id
+from headwater.streams.slot.open_task import Stopped
 from headwater.streams.slot.program import Program
 
 _log: Final = logging.getLogger("headwater.streams")
@@ -79,6 +81,7 @@ class ApplicationLead:
         self._progress: dict[int, messages.Progress] = {}
         self._records_before = 0  # of slots that are gone
         self._stopping = False
+        self._asked_to_stop = threading.Event()  # known before the event is handled
         self._errors: deque[dict[str, Any]] = deque(maxlen=_ERRORS_MAX)
         self._status = document(self.name, program.tasks, (), phase="starting")
         self._thread = RunThread(self._run, f"headwater-lead-{self.name}", self._tell_end)
@@ -104,6 +107,7 @@ class ApplicationLead:
     def ask_to_stop(self, error: UserError | None = None) -> None:
         """`error`: why, if it is none of its own doing; whoever waits is told."""
         self._events.put(_Event("stop", error=error))
+        self._asked_to_stop.set()
 
     def wait_started(self, timeout: float | None = None) -> bool:
         """Until every task is open, or it has ended before; False if neither is so within `timeout` seconds. Raises
@@ -145,9 +149,13 @@ class ApplicationLead:
 
     def _run(self) -> None:
         self._lead = lead = self._make_lead(self._program)
+        lead.given_up = self._asked_to_stop.is_set
         clean = False
         try:
-            self._run_started = lead.drive(protocol.start_steps(()))
+            try:
+                self._run_started = lead.drive(protocol.start_steps(()))
+            except Stopped:
+                return self._handle_all()
             self._member = self._run_started.member
             try:
                 while not self._stopping:
@@ -161,6 +169,12 @@ class ApplicationLead:
                 lead.leave()
             else:
                 lead.close()
+
+    def _handle_all(self) -> None:
+        """Of a run that ends before it has begun: no slot knows of it. Raises why it was to end."""
+        self._stopping = True
+        while not self._events.empty():
+            self._handle(self._events.get_nowait())
 
     def _turn(self, patience_s: float) -> None:
         try:
@@ -308,9 +322,20 @@ class ApplicationLead:
         )
 
     def _answer_producer(self, link: SlotLink) -> None:
+        """Also where the run ends over it, because another has taken over: the slot waits for an answer, with the state
+        of its tasks open, and nobody would give it one.
+        """
         found: list[protocol.SlotProducer] = []
-        error = self._bravely(lambda: found.append(self._take(link.number)))
-        producer = found[0] if found else protocol.SlotProducer("", -1, -1)
+        error: Exception | None = None
+        try:
+            error = self._bravely(lambda: found.append(self._take(link.number)))
+        except Exception as ended:
+            error = ended
+            raise
+        finally:
+            self._tell_producer(link, found[0] if found else protocol.SlotProducer("", -1, -1), error)
+
+    def _tell_producer(self, link: SlotLink, producer: protocol.SlotProducer, error: Exception | None) -> None:
         refused = "" if error is None else str(error) or type(error).__name__
         member = self._member
         link.send(

@@ -132,10 +132,14 @@ class LocalRun:
 
     def _run_program(self, program: Program) -> None:
         lead = lead_of(program)
+        lead.given_up = self._stopping.is_set
         clean = False
         try:
             name = slot_id(self._app.name, 0)
-            run: protocol.Run = lead.drive(protocol.start_steps((name,)))
+            try:
+                run: protocol.Run = lead.drive(protocol.start_steps((name,)))
+            except Stopped:  # the group has not taken the member yet: nothing was begun
+                return
             self._opening = slot = new_slot(program, lead, run, name, program.tasks, self._stopping)
             try:
                 slot.open()

@@ -6,7 +6,7 @@ and its admin client; it is driven by the thread of the run, which calls `tick` 
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from headwater.base.errors import ErrorCode, KafkaError
@@ -19,6 +19,7 @@ from headwater.client.producer.transaction_calls import init_producer_id
 from headwater.client.session import KeyType, Session
 from headwater.streams.protocol import task_ownership as protocol
 from headwater.streams.protocol.transactional_ids import lead_id, slot_id
+from headwater.streams.slot.open_task import Stopped
 from headwater.streams.slot.program import Program
 from headwater.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
@@ -28,7 +29,14 @@ _TICK_S: Final = 1.0
 _LOST: Final = frozenset((ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION))  # until it has joined again
 
 
+def _never() -> bool:
+    return False
+
+
 class Lead:
+    given_up: Callable[[], bool] = staticmethod(_never)
+    """Whether the run is to end: it may be so before the group has taken the member."""
+
     def __init__(
         self,
         application_id: str,
@@ -115,6 +123,8 @@ class Lead:
         self._consumer.subscribe(self._topics)
         give_up_at = time.monotonic() + _JOIN_PATIENCE_S
         while not self._consumer.assignment():
+            if self.given_up():
+                raise Stopped
             if time.monotonic() > give_up_at:
                 raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"the group {self.application_id} gives no assignment")
             self._poll(0.1)

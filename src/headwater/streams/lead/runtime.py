@@ -62,9 +62,9 @@ class SlotRuntime:
                     "Stop the first one, or give this one another name",
                 )
             application = ApplicationLead(program, pickled, tuple(range(self.slots)), self._load_beside(program.name))
+            self._serve_queries(application, program)  # first: its port may be another's
             self._applications[program.name] = application
             self._publish(application, program)
-            self._serve_queries(application, program)
             for link in self._server.links:
                 application.joined(link)
             application.start()
@@ -110,6 +110,7 @@ class SlotRuntime:
             token=settings.queries_token,
             directory=directory,
             known=directory.known,
+            names=directory.names,
         ).start()
 
     def queries(self, application: str) -> QueryServer | None:

@@ -22,7 +22,7 @@ import lmdb
 
 from headwater.base.acls import Operation
 from headwater.client.partitioner import partition_for_key
-from headwater.streams.query.answers import Row, answer
+from headwater.streams.query.answers import Found, Row, answer
 from headwater.streams.query.directory import Directory, Host, partitions_here
 from headwater.streams.query.readable import NotReady, Readable, store_names, store_plan
 from headwater.streams.query.store_query import BadStoreQuery, StoreQuery, encode, parse
@@ -55,9 +55,12 @@ class QueryDoor:
         url: str,
         token: str,
         known: Callable[[str], tuple[Readable, StorePlan] | None] = lambda _: None,
+        names: Callable[[], Sequence[str]] = tuple,
     ) -> None:
-        """`known`: a store by its name, where plans and serdes are known though the tasks are elsewhere."""
-        self._known = known
+        """`known`: a store by its name, where plans and serdes are known though the tasks are elsewhere. `names`: all
+        that are known so.
+        """
+        self._known, self._names = known, names
         self._application = application
         self._tasks = tasks
         self._directory = directory
@@ -98,8 +101,11 @@ class QueryDoor:
     async def _list(self, _request: Request) -> Response:
         tasks = self._tasks()
         rows = []
-        for name in store_names(tasks):
-            task, plan = next((task, plan) for task in tasks if (plan := store_plan(task, name)) is not None)
+        for name in self._all_names(tasks):
+            here = ((task, plan) for task in tasks if (plan := store_plan(task, name)) is not None)
+            found = next(here, None) or self._known(name)
+            assert found is not None, name
+            task, plan = found
             key, value = plan.key or task.settings.key, plan.value or task.settings.value
             rows.append(
                 {
@@ -112,6 +118,9 @@ class QueryDoor:
             )
         return _json({"stores": rows})
 
+    def _all_names(self, tasks: Sequence[Readable]) -> list[str]:
+        return sorted({*store_names(tasks), *self._names()})
+
     async def _query(self, request: Request) -> Response:
         name = request.parameters["store"]
         tasks = self._tasks()
@@ -120,7 +129,7 @@ class QueryDoor:
         if not here and not others:
             if self._directory.partitions(name):
                 raise NotReady(f"Nobody holds {name} now", "its tasks are being opened", "")
-            known = ", ".join(store_names(tasks)) or "none"
+            known = ", ".join(self._all_names(tasks)) or "none"
             raise HttpError(404, f"There is no store {name[:100]!r}; these are there: {known}", code=NO_SUCH_STORE)
         given = dict(request.query)
         local = given.pop("scope", "") == "local"
@@ -130,12 +139,13 @@ class QueryDoor:
         if not here:  # its serdes are known where it is
             return await self._ask(others[0], request, scope="")
         query = self._parse(request.parameters["operation"], given, here[0])
-        found = self._answer(here, query)
+        is_value = query.operation.gives == "value"
+        partitions = self._directory.partitions(name) if local and is_value and len(here) > 1 else 0
+        found = self._answer(here, query, partitions)
         if local:
             mine = ",".join(str(task.partition) for task, _ in here)
             return self._finish(query, found, {PARTITIONS_HEADER: mine})
-        is_known = query.operation.gives == "value" and bool(found)
-        if not is_known:
+        if not (is_value and found.rows):
             found = await self._with_others(name, request, here, others, found)
         return self._finish(query, found)
 
@@ -146,7 +156,7 @@ class QueryDoor:
         query: StoreQuery,
         known: tuple[Readable, StorePlan],
         others: Sequence[Host],
-    ) -> list[Row]:
+    ) -> Found:
         """By key: of the host where the default partitioner puts the key; of all others if nothing is there."""
         if query.operation.gives == "value":
             task, plan = known
@@ -157,8 +167,8 @@ class QueryDoor:
                 answer = await self._ask_own(owner, request, name)
                 if answer.status == 200:
                     assert isinstance(answer.body, bytes)
-                    return [json.loads(answer.body)]
-        return await self._with_others(name, request, (), others, [])
+                    return Found([json.loads(answer.body)])
+        return await self._with_others(name, request, (), others, Found([]))
 
     def _parse(self, operation: str, given: dict[str, str], here: tuple[Readable, StorePlan]) -> StoreQuery:
         task, plan = here
@@ -167,9 +177,9 @@ class QueryDoor:
         except BadStoreQuery as problem:
             raise HttpError(400, str(problem)) from None
 
-    def _answer(self, here: Sequence[tuple[Readable, StorePlan]], query: StoreQuery) -> list[Row]:
+    def _answer(self, here: Sequence[tuple[Readable, StorePlan]], query: StoreQuery, partitions: int) -> Found:
         try:
-            return answer(here, query)
+            return answer(here, query, partitions)
         except (lmdb.Error, StateClosed) as problem:  # its state was closed or made anew between two steps of this one
             raise HttpError(503, f"The state is being opened: {problem}", headers={"Retry-After": "1"}) from None
 
@@ -179,8 +189,8 @@ class QueryDoor:
         request: Request,
         here: Sequence[tuple[Readable, StorePlan]],
         others: Sequence[Host],
-        found: list[Row],
-    ) -> list[Row]:
+        found: Found,
+    ) -> Found:
         held = {task.partition for task, _ in here} | {part for host in others for part in host.stores[name]}
         missing = sorted(set(range(self._directory.partitions(name))) - held)
         if missing:
@@ -188,13 +198,14 @@ class QueryDoor:
         if not others:
             return found
         answers = await asyncio.gather(*(self._ask_own(host, request, name) for host in others))
+        rows, truncated = [*found.rows], found.truncated
         for each in answers:
             assert isinstance(each.body, bytes)
             if each.status == 200:
                 document = json.loads(each.body)
-                rows = document["rows"] if "rows" in document else document.get("counts", [document])
-                found = found + rows
-        return sorted(found, key=lambda row: int(row["partition"]))
+                rows += document["rows"] if "rows" in document else document.get("counts", [document])
+                truncated = truncated or document.get("truncated", False) is True
+        return Found(sorted(rows, key=_partition), truncated)
 
     async def _ask_own(self, host: Host, request: Request, name: str) -> Response:
         """Of all partitions of the store that the host is known to hold."""
@@ -225,15 +236,21 @@ class QueryDoor:
         of_partitions = {} if told is None else {PARTITIONS_HEADER: told}
         return Response(found.status, found.body, {"Content-Type": "application/json", **of_partitions})
 
-    def _finish(self, query: StoreQuery, found: list[Row], headers: Mapping[str, str] = NO_HEADERS) -> Response:
+    def _finish(self, query: StoreQuery, found: Found, headers: Mapping[str, str] = NO_HEADERS) -> Response:
+        rows = found.rows
         match query.operation.gives:
             case "count":
-                return _json({"count": sum(row["count"] for row in found), "counts": found}, headers)
+                return _json({"count": sum(row["count"] for row in rows), "counts": rows}, headers)
             case "value":
-                if not found:
+                if not rows:
                     raise HttpError(404, "There is nothing under this key", code=NO_SUCH_KEY, headers=headers)
-                return _json(found[0], headers)
-        return _json({"rows": found[: query.limit], "truncated": len(found) > query.limit}, headers)
+                return _json(rows[0], headers)
+        truncated = found.truncated or len(rows) > query.limit
+        return _json({"rows": rows[: query.limit], "truncated": truncated}, headers)
+
+
+def _partition(row: Row) -> int:
+    return int(row["partition"])
 
 
 def _on_their_way(name: str, partitions: list[int]) -> HttpError:

@@ -40,12 +40,13 @@ class QueryServer:
         door: Mapping[str, str] | None = None,
         client: Mapping[str, Any] | None = None,
         known: Callable[[str], tuple[Readable, StorePlan] | None] = lambda _: None,
+        names: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         """`door`: the settings of TLS and of a login (`authentication.method=BASIC`, `ssl.*`), as all HTTP doors have
         them: users of the cluster who may READ the application's group may then ask, besides those who have the secret.
         `client`: how to reach the brokers for that.
         """
-        self._known = known
+        self._known, self._names = known, names
         self._application = application
         self._tasks = tasks
         self._directory = directory or Alone(tasks)
@@ -79,7 +80,7 @@ class QueryServer:
             OF_SERVERS.end()
 
     async def _listen(self, serving: Serving) -> None:
-        door = QueryDoor(self._application, self._tasks, self._directory, "", self.token, self._known)
+        door = QueryDoor(self._application, self._tasks, self._directory, "", self.token, self._known, self._names)
         is_secured = any(name.startswith("ssl.keystore.") for name in self._door_settings or ())
         listener = HttpListener(self._host, self._port, "https" if is_secured else "http")
         security = self._security(listener, door)

@@ -71,6 +71,12 @@ class LeadDirectory(SlotDirectory):
         ]
         return (Elsewhere(found[0][0], self._settings), found[0][1]) if found else None
 
+    def names(self) -> list[str]:
+        """Of all stores in tasks."""
+        return sorted(
+            {each.name for plan in self._plans for each in plan.stores if not each.buffer and not plan.is_global}
+        )
+
     def _stores(self, tasks: Sequence[str]) -> dict[str, list[int]]:
         stores: dict[str, list[int]] = {}
         for task in tasks:

@@ -73,9 +73,9 @@ class StateOfTask:
             snapshot = lmdb_snapshot(reading, self._databases)
             if not self._stale and is_copied(snapshot):
                 raise NotReady(
-                    f"What lies here of task {self.directory.name} is a standby's copy",
-                    "another slot has the task, and this may be behind it",
-                    "Ask the machine of that slot, or allow stale answers",
+                    f"What lies here of task {self.directory.name} is a standby's copy, or is being restored",
+                    "another slot has the task, or not all of its state is here yet",
+                    "Ask again, or the machine of that slot, or allow stale answers",
                 )
             if self._follower is None:
                 yield snapshot

@@ -128,8 +128,11 @@ def _key(name: str, given: Mapping[str, str], serde: Serde) -> Any:
     for parameter, read in forms:
         if parameter in given:
             try:
-                return read(given[parameter], serde)
-            except (ValueError, SerdeError, binascii.Error) as error:
+                found = read(given[parameter], serde)
+                if read is not _raw and found is not None:
+                    serde.serialize(found)  # a number may be out of range, or what JSON knows no key
+                return found
+            except (ValueError, TypeError, OverflowError, RecursionError, SerdeError, binascii.Error) as error:
                 raise BadStoreQuery(f"{parameter} cannot be a key, whose serde is {serde.name}: {error}") from None
     return None
 

@@ -13,7 +13,7 @@ from typing import Any
 from headwater.base.errors import KafkaError
 from headwater.base.ids import TopicPartition
 from headwater.client.consumer.record import ConsumerRecord
-from headwater.client.types import EARLIEST, LATEST
+from headwater.client.types import EARLIEST, LATEST, READ_COMMITTED
 from headwater.streams.engine.task import Task
 from headwater.streams.engine.task_settings import TaskSettings
 from headwater.streams.model.record import InputRecord, OutputRecord
@@ -36,14 +36,16 @@ class GlobalTables:
         return {} if self._task is None else dict(self._task.stores)
 
     def restore(self, clients: Clients, given_up: Callable[[], bool] | None = None) -> dict[TopicPartition, int]:
-        """Reads everything that is there, one topic after the other in the order of the stores, so a processor finds
-        what those before it have made; the offsets to follow from.
+        """Reads everything that is committed, one topic after the other in the order of the stores, so a processor
+        finds what those before it have made; the offsets to follow from. As in Kafka Streams, nobody waits for a
+        transaction of others that is open: what is behind its beginning is followed.
         """
         if self._task is None:
             return {}
         self._task.restoring = True
         begins = clients.admin.list_offsets(dict.fromkeys(self._partitions, EARLIEST))
-        ends = clients.admin.list_offsets(dict.fromkeys(self._partitions, LATEST))
+        stable = dict.fromkeys(self._partitions, LATEST)
+        ends = clients.admin.list_offsets(stable, isolation_level=READ_COMMITTED)
         follow = {}
         for partition in self._partitions:
             begin, end = begins[partition], ends[partition]

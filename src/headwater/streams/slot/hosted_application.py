@@ -168,7 +168,7 @@ class HostedApplication:
         return messages.Released(self.name)
 
     def _make_lead(self, admin: Admin) -> RemoteLead:
-        lead = RemoteLead(self._introduced, admin, self._send)
+        lead = RemoteLead(self._introduced, admin, self._send, self._stopping)
         with self._changed:  # until the lead knows it: else an older member could be told after a newer one
             self._lead, member = lead, self._member
             if member is not None:

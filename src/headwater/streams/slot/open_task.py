@@ -31,7 +31,8 @@ from headwater.streams.slot.offset_metadata import decode_metadata
 from headwater.streams.stores.build import build_store
 from headwater.streams.stores.combined_state import OpenState, open_state
 from headwater.streams.stores.snapshot import StateSnapshot
-from headwater.streams.stores.state import ChangelogPartition, Owner, mark_copy
+from headwater.streams.stores.spec import StoreType
+from headwater.streams.stores.state import ChangelogPartition, Owner, is_copied, mark_copy
 from headwater.streams.stores.state_directory import StateInUse, remove_unused
 from headwater.streams.topology.topology import SubTopology
 
@@ -86,6 +87,7 @@ class OpenTask:
         self.restore = RestoreProgress()  # of the last time that it was opened
         self.written_at = 0.0
         self._waits = False  # whether commits have left something to be written
+        self._is_whole = True  # False from where a store is read from its changelog's beginning, until the task starts
         self._may_wait = len(self.changelogs) == len(plan.stores)  # else there are rows that no replay could bring back
 
     @property
@@ -115,9 +117,11 @@ class OpenTask:
 
     def snapshot(self) -> AbstractContextManager[StateSnapshot]:
         """The last commit that is written, for queries of other threads: while the task is behind its inputs, five
-        seconds old or more.
+        seconds old or more. Half a state, which is still being restored, answers nobody.
         """
         state = self._state
+        if state is not None and not self._is_whole:
+            raise NotReady(f"The state of task {self.name} is being restored", "not all of it is there", "Ask again")
         if state is None:
             raise NotReady(f"The state of task {self.name} is not open", "it is being opened or closed", "Ask again")
         return state.snapshot()
@@ -134,7 +138,6 @@ class OpenTask:
                 fresh = self._directory.with_name(f"{self.name}.{owner.run}-{owner.epoch}")
                 self._state = self._opened(fresh)
         self._state.claim(owner)
-        mark_copy(self._state, is_copy=False)
 
     def _opened(self, directory: Path) -> OpenState:
         return open_state(
@@ -148,6 +151,7 @@ class OpenTask:
     def replay(self, ends: Mapping[ChangelogPartition, int]) -> None:
         begins = read_from(self.plan, self.state, ask_bounds(self._clients.admin, self.changelogs, ends))
         self._positions = {}
+        self._mark_half(begins, ends)
         total = sum(ends[each] - begins[each] for each in ends)
         self.restore = progress = RestoreProgress(offsets_total=total, begins=begins, ends=dict(ends))
         for changelog, end in ends.items():
@@ -168,6 +172,21 @@ class OpenTask:
             self._clients.check()  # before a position is noted that was not reached
             progress.offsets = through + end
             self._positions[changelog] = end
+        mark_copy(self.state, is_copy=False)  # saved with the rest of it
+
+    def _mark_half(self, begins: Mapping[ChangelogPartition, int], ends: Mapping[ChangelogPartition, int]) -> None:
+        """Readers in this process and in others must not take for the state of the task what is only a part of it: one
+        that was empty or is a standby's, or that a process left in the middle of a replay.
+        """
+        state = self.state
+        known = state.positions
+        missing = [each for each in ends if each not in known and begins[each] < ends[each]]
+        if missing or is_copied(state):
+            self._is_whole = False
+        default = self.settings.store_type
+        if any(self.changelogs[each].lies_in(default) is not StoreType.IN_MEMORY for each in missing):
+            mark_copy(state, is_copy=True)
+            state.commit({})
 
     def save(self, behind: bool = False) -> None:
         """What was committed stands. `behind`: more records wait already, so it need not be written each time."""
@@ -216,6 +235,7 @@ class OpenTask:
                 queue.partition_time = committed.partition_time
                 task.stream_time_ms = max(task.stream_time_ms, queue.partition_time)
         task.pass_over_schedules()
+        self._is_whole = True
         return task
 
     def collect(self) -> TaskOutput:

@@ -6,6 +6,8 @@ and `member_changed` are called by the thread that reads the connection.
 """
 
 import queue
+import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -17,6 +19,8 @@ from headwater.streams.protocol import slot_messages as messages
 from headwater.streams.protocol import task_ownership as protocol
 
 _ANSWER_S: Final = 300.0  # taking an id waits for what is decided; brokers may be away meanwhile
+_LAST_ANSWER_S: Final = 30.0  # when it is to stop: as long as the lead waits for its slots, and it may have ended since
+_LOOK_S: Final = 0.25
 
 
 class LeadLost(Exception):
@@ -24,10 +28,18 @@ class LeadLost(Exception):
 
 
 class RemoteLead:
-    def __init__(self, introduced: messages.Introduce, admin: Admin, send: Callable[[messages.Message], None]) -> None:
+    def __init__(
+        self,
+        introduced: messages.Introduce,
+        admin: Admin,
+        send: Callable[[messages.Message], None],
+        stopping: threading.Event,
+    ) -> None:
+        """`stopping`: the application is to end in this slot. Its last commit may still have something to ask."""
         self.application_id = introduced.application
         self.admin = admin
         self._send = send
+        self._stopping = stopping
         self._member = protocol.Member(
             introduced.application, introduced.generation, introduced.member_id, introduced.instance_id
         )
@@ -87,10 +99,19 @@ class RemoteLead:
             self._answers.get_nowait()
         self.tick()
         self._send(question)
-        try:
-            answer = self._answers.get(timeout=_ANSWER_S)
-        except queue.Empty:
-            raise LeadLost from None
+        answer = self._awaited()
         if answer is None or self._lost:
             raise LeadLost
         return answer
+
+    def _awaited(self) -> messages.Producer | messages.OffsetsCommitted | None:
+        give_up_at, is_last = time.monotonic() + _ANSWER_S, False
+        while True:
+            try:
+                return self._answers.get(timeout=_LOOK_S)
+            except queue.Empty:
+                now = time.monotonic()
+            if self._stopping.is_set() and not is_last:
+                give_up_at, is_last = min(give_up_at, now + _LAST_ANSWER_S), True
+            if now >= give_up_at:
+                return None

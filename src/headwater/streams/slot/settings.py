@@ -105,6 +105,15 @@ class RunSettings:
         return self._known_to(_CONSUMER)
 
     @property
+    def for_inputs(self) -> dict[str, Any]:
+        """Of the consumer that reads what tasks process. Whoever wants no aborted records may say so where exactly once
+        does not.
+        """
+        fixed = {"enable.auto.commit": False, "auto.offset.reset": "earliest"}
+        isolation = {"isolation.level": "read_committed"} if self.exactly_once else {}
+        return {"isolation.level": "read_uncommitted", **self.for_consumers, **fixed, **isolation}
+
+    @property
     def for_producers(self) -> dict[str, Any]:
         return self._known_to(_PRODUCER)
 

@@ -29,6 +29,7 @@ from headwater.streams.slot import collector_pauses
 from headwater.streams.slot.commit_writer import CommitWriter
 from headwater.streams.slot.fetched import Inputs
 from headwater.streams.slot.global_tables import GlobalTables
+from headwater.streams.slot.hopeless import pause_s, raise_if_hopeless
 from headwater.streams.slot.lead_port import LeadPort
 from headwater.streams.slot.offset_metadata import OffsetMetadata, encode_metadata
 from headwater.streams.slot.open_task import Clients, OpenTask, write_one
@@ -53,6 +54,8 @@ _PAUSE_S: Final = 0.25
 
 
 class Slot:
+    _failed_in_a_row = 0  # commits
+
     def __init__(
         self,
         lead: LeadPort,
@@ -74,20 +77,18 @@ class Slot:
         self._counts = counts
         self._opened = 0
         self._stopping = stopping
-        common = settings.for_consumers
-        # Of changelogs: whatever the user wants to read of inputs, what was aborted there is no state.
-        self._reader = RangeReader({**common, "isolation.level": "read_committed"})
-        self._clients = Clients(lead.admin, self._reader, stopping)
-        self._start_offsets = StartOffsets(self._clients, lead.application_id, program.sub_topologies)
-        isolation = "read_committed" if settings.exactly_once else "read_uncommitted"
-        self._consumer = Consumer(
-            {**common, "isolation.level": isolation, "enable.auto.commit": False, "auto.offset.reset": "earliest"}
-        )
-        self._inputs = Inputs(self._consumer)
         subs = program.sub_topologies
         self._subs = {sub.number: sub for sub in subs if not sub.is_global}
-        self._task_settings = dataclasses.replace(program.task_settings, partition_count=counts).with_cache()
+        found = dataclasses.replace(program.task_settings, partition_count=counts, checks_partitions=True)
+        self._task_settings = found.with_cache()
+        # Before there are clients that would stay open: a processor of the user's may raise when it comes to life.
         self._globals = GlobalTables([sub for sub in subs if sub.is_global], self._task_settings, self._topics.globals)
+        # Of changelogs: whatever the user wants to read of inputs, what was aborted there is no state.
+        self._reader = RangeReader({**settings.for_consumers, "isolation.level": "read_committed"})
+        self._clients = Clients(lead.admin, self._reader, stopping)
+        self._start_offsets = StartOffsets(self._clients, lead.application_id, program.sub_topologies)
+        self._consumer = Consumer(settings.for_inputs)
+        self._inputs = Inputs(self._consumer)
         self.tasks: list[OpenTask] = []
         self._owner_of: dict[tuple[str, int], OpenTask] = {}
         self._add_tasks(tasks)
@@ -361,11 +362,16 @@ class Slot:
         try:
             committed = self._drive_commit()
         except (KafkaError, TimeoutError) as error:
+            raise_if_hopeless(self._name, error)
             self._warn("a commit failed, its records are processed again", error)
             committed = False
         if not committed:
+            self._failed_in_a_row += 1
+            if pause := pause_s(self._failed_in_a_row):
+                self._stopping.wait(pause)
             self._recover()
             return
+        self._failed_in_a_row = 0
         self._purge.committed(self._writer.offsets)
         self._writer.forget()
         self._writer.forget_globals()
@@ -408,6 +414,7 @@ class Slot:
                 self._open_all(follow)
                 return
             except (KafkaError, TimeoutError) as error:
+                raise_if_hopeless(self._name, error)
                 if time.monotonic() > give_up_at:
                     raise
                 self._warn("the slot does not recover yet", error)

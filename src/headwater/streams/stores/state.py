@@ -142,8 +142,8 @@ _COPY = b"standby"
 
 
 def mark_copy(state: TaskState, *, is_copy: bool) -> None:
-    """Whether this is a standby's copy of the state of a task that another slot processes.
-    Saved with the next commit.
+    """Whether this is a standby's copy of the state of a task that another slot processes, or one that is not restored
+    to its end yet. Saved with the next commit.
     """
     if is_copied(state) != is_copy:
         state.notes.put(_COPY, b"1" if is_copy else None)

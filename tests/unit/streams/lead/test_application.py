@@ -15,6 +15,7 @@ from headwater.streams.lead.application import ApplicationLead
 from headwater.streams.lead.membership import Lead
 from headwater.streams.protocol import slot_messages as messages
 from headwater.streams.protocol import task_ownership as protocol
+from headwater.streams.slot.open_task import Stopped
 from headwater.streams.slot.program import Program
 from headwater.streams.slot.settings import RunSettings
 from headwater.streams.topics.plan import TopicPlan
@@ -25,10 +26,12 @@ PATIENCE_S = 120
 class Cluster(Lead):
     """A lead's answers without a broker. `away`: nobody answers."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, joins_never: bool = False) -> None:
+        self.joins_never = joins_never
         self.application_id = "app"
         self.away = False
         self.replaced = False
+        self.replaced_when_asked = False  # nobody has told it before
         self.generation = 1
         self.taken: list[str] = []
         self.asked: list[protocol.Member] = []
@@ -38,6 +41,9 @@ class Cluster(Lead):
     def do(self, step: protocol.Step) -> Any:
         match step:
             case protocol.Join():
+                while self.joins_never:
+                    if self.given_up():
+                        raise Stopped
                 return self.member()
             case protocol.TakeRunNumber():
                 return 5
@@ -45,6 +51,8 @@ class Cluster(Lead):
                 return ("app-slot-7",)
             case protocol.StillMember(member):
                 self.asked.append(member)
+                if self.replaced_when_asked:
+                    raise protocol.Replaced("app")
                 return self.tick()
             case protocol.TakeProducerId(name):
                 self.taken.append(name)
@@ -102,13 +110,13 @@ class FakeSlot(SlotLink):
 
 
 class World:
-    def __init__(self, expected: tuple[int, ...]) -> None:
+    def __init__(self, expected: tuple[int, ...], *, joins_never: bool = False) -> None:
         app = App("app", key="text", value="text")
         app.stream("in").to("out")
         topics = TopicPlan(tasks={0: 2}, sources={"in": 2})
         settings = RunSettings("nowhere:1", None)  # type: ignore[arg-type]
         program = Program("app", app.topology().sub_topologies(), topics, app.settings(), settings, frozenset())
-        self.cluster = Cluster()
+        self.cluster = Cluster(joins_never=joins_never)
         self.lead = ApplicationLead(program, "pickled", expected, make_lead=lambda _: self.cluster)
         self.lead.start()
         self._lives = 0
@@ -227,6 +235,21 @@ def test_who_was_replaced_stops_its_slots_and_fences_nobody(world: World) -> Non
     assert world.cluster.taken == taken
 
 
+def test_a_slot_that_asks_a_lead_that_was_replaced_is_answered(world: World) -> None:
+    """It was left to wait for 300 s, with the state of its tasks open where the successor wanted to open it."""
+    first, second = _two(world)
+    world.cluster.replaced_when_asked = True
+    first.say(messages.AskProducer("app"))
+    answer: messages.Producer = first.next()
+    assert isinstance(answer, messages.Producer), answer
+    assert (answer.producer_id, "has taken over" in answer.refused) == (-1, True)
+    assert first.next() == messages.StopApplication("app")
+    for each in (first, second):
+        each.say(messages.GaveUp("app"))
+    with pytest.raises(protocol.Replaced):
+        world.lead.wait()
+
+
 def test_a_slot_that_gives_up_when_it_is_to_stop_is_fenced(world: World) -> None:
     first, second = _two(world)
     world.lead.ask_to_stop()
@@ -295,3 +318,17 @@ def test_an_id_is_taken_as_the_member_of_the_moment(world: World) -> None:
     assert answer.generation == 2
     assert world.cluster.asked[-1].generation == 2
     _stop(world, first, second)
+
+
+@pytest.mark.parametrize("error", [None, UserError("Spark is gone")])
+def test_an_application_is_stopped_while_it_still_joins(error: UserError | None) -> None:
+    world = World((0,), joins_never=True)
+    slot = world.slot(0)
+    world.lead.ask_to_stop(error)
+    world.lead.join()
+    assert slot._told.empty()
+    assert world.cluster.departure == "remains"
+    assert world.lead.status["state"] == ("stopped" if error is None else "failed")
+    if error is not None:
+        with pytest.raises(UserError, match="Spark is gone"):
+            world.lead.wait()

@@ -9,6 +9,7 @@ import pytest
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.streams.lead.membership import INSTANCE, Lead
 from headwater.streams.protocol import task_ownership as protocol
+from headwater.streams.slot.open_task import Stopped
 
 MEMBER = protocol.Member("app", 3, "me", INSTANCE)
 
@@ -22,6 +23,9 @@ class FakeConsumer:
     def poll(self, _timeout: float, max_records: int) -> None:
         if self.joins_again:
             self.assigned = []
+
+    def subscribe(self, topics: list[str]) -> None:
+        self.assigned = []
 
     def pause(self, *_: Any) -> None:
         """Nothing is fetched."""
@@ -68,3 +72,12 @@ def test_it_is_not_its_own_successor_while_it_joins_again() -> None:
     with pytest.raises(KafkaError) as raised:
         lead.do(protocol.StillMember(MEMBER))
     assert raised.value.code.retriable
+
+
+def test_a_run_that_is_to_end_does_not_wait_for_a_group_that_gives_no_assignment() -> None:
+    """It waited for three minutes, and whoever stopped it with it."""
+    lead, _ = _lead(ErrorCode.NONE)
+    lead._topics = ["in"]
+    lead.given_up = lambda: True
+    with pytest.raises(Stopped):
+        lead.do(protocol.Join())

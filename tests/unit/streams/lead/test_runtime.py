@@ -1,9 +1,18 @@
 """The slots' runtime without slots: what stays of applications."""
 
+import socket
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from headwater.base.errors import UserError
+from headwater.streams import App
 from headwater.streams.lead.runtime import SlotRuntime
+from headwater.streams.slot.program import Program
+from headwater.streams.slot.settings import RunSettings
+from headwater.streams.topics.plan import TopicPlan
 
 
 def test_an_application_that_was_stopped_leaves_no_door_for_queries() -> None:
@@ -16,5 +25,23 @@ def test_an_application_that_was_stopped_leaves_no_door_for_queries() -> None:
         runtime._queries["app"] = door
         runtime.forget(application)
         assert (stopped, runtime.queries("app"), runtime.applications) == (["app"], None, [])
+    finally:
+        runtime.close_port()
+
+
+def test_an_application_whose_port_for_queries_is_taken_leaves_nothing(tmp_path: Path) -> None:
+    """Its status said for ever that it was starting."""
+    app = App("app", key="text", value="text")
+    app.stream("in").to("out")
+    topics = TopicPlan(tasks={0: 2}, sources={"in": 2})
+    runtime = SlotRuntime(1)
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+            settings = RunSettings("localhost:1", tmp_path, queries=port, queries_token="0123456789abcdef")
+            program = Program("app", app.topology().sub_topologies(), topics, app.settings(), settings, frozenset())
+            with pytest.raises(UserError, match=str(port)):
+                runtime.run(program, "pickled")
+        assert (runtime.applications, runtime._published) == ([], {})
     finally:
         runtime.close_port()

@@ -7,15 +7,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from headwater.base.errors import UserError
+from headwater.base.errors import ErrorCode, KafkaError, UserError
+from headwater.client.types import EARLIEST
 from headwater.streams import App, Materialized, Windowed, key_value_store, session, tumbling
 from headwater.streams.engine.task import Task
 from headwater.streams.engine.task_settings import TaskSettings
-from headwater.streams.query import connect
+from headwater.streams.query import answers, connect
 from headwater.streams.query.answers import answer
 from headwater.streams.query.directory import Host, partitions_here
 from headwater.streams.query.local import LocalStore
@@ -26,11 +28,13 @@ from headwater.streams.query.state_reader import StateReader
 from headwater.streams.query.store_query import BadStoreQuery, encode, from_json, from_text, parse, plain
 from headwater.streams.serdes.resolving import resolve
 from headwater.streams.serdes.stock import TEXT
+from headwater.streams.slot import open_task
+from headwater.streams.slot.changelog_rows import ChangelogRows
 from headwater.streams.slot.open_task import Clients, OpenTask
 from headwater.streams.stores.lmdb import LmdbState
 from headwater.streams.stores.memory import MemoryState
 from headwater.streams.stores.spec import StoreKind
-from headwater.streams.stores.state import Owner, mark_copy
+from headwater.streams.stores.state import Owner, is_copied, mark_copy
 from headwater.streams.stores.task_counts import write_task_counts
 from headwater.streams.testing.driver import Driver
 from headwater.streams.topology.topology import SubTopology
@@ -243,6 +247,88 @@ def test_the_lead_asks_for_a_key_where_its_partition_is() -> None:
                     client.store("others").all()
 
 
+def _lead_of(slot: QueryServer, tasks: list[Shown], count: int) -> QueryServer:
+    """The door of a lead who has given all of these tasks to one slot."""
+    plans = list({task.plan.number: task.plan for task in tasks}.values())
+    row = {"queries": slot.url, "tasks": [f"{task.plan.number}_{task.partition}" for task in tasks]}
+    directory = LeadDirectory(plans, {plan.number: count for plan in plans}, tasks[0].settings, lambda: [row])
+    return QueryServer(
+        "fruit", lambda: (), token=TOKEN, directory=directory, known=directory.known, names=directory.names
+    )
+
+
+def test_the_lead_says_that_there_are_more_rows_than_its_slots_have_sent() -> None:
+    """Each slot cuts at the limit, and the lead saw no more than that: the rows seemed to be all."""
+    with fruit() as driver:
+        tasks = shown(driver)
+        with (
+            QueryServer("fruit", lambda: tasks, token=TOKEN).start() as slot,
+            _lead_of(slot, tasks, 1).start() as lead,
+            connect(lead.url, TOKEN) as client,
+        ):
+            counts = client.store("counts")
+            assert [(len(rows), rows.truncated) for rows in (counts.all(limit=n) for n in (1, 2, 3, 4))] == [
+                (1, True),
+                (2, True),
+                (3, False),
+                (3, False),
+            ]
+
+
+def test_the_lead_tells_which_stores_there_are() -> None:
+    """It told of none, though it answered for all of them."""
+    with fruit() as driver:
+        tasks = shown(driver)
+        with (
+            QueryServer("fruit", lambda: tasks, token=TOKEN).start() as slot,
+            _lead_of(slot, tasks, 1).start() as lead,
+            connect(lead.url, TOKEN) as client,
+            connect(slot.url, TOKEN) as of_slot,
+        ):
+            assert client.stores == of_slot.stores
+            assert len(client.stores) == 4
+            with pytest.raises(UserError, match="these are there: counts, sessions, versions, windows"):
+                client.store("others").all()
+
+
+def test_rows_that_weigh_too_much_are_cut_and_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """10,000 rows of a megabyte each were put together in memory, beside the tasks of the slot."""
+    monkeypatch.setattr(answers, "BYTES_MAX", 1_000)
+    app = App("fat", key="text", value="json")
+    app.table("in", store="fat")
+    with app.test(partitions=2) as driver:
+        for key in "abcdefgh":
+            driver.pipe("in", key, {"text": ["x" * 390]}, 5)
+        tasks = shown(driver)
+        with (
+            QueryServer("fat", lambda: tasks[::-1], token=TOKEN).start() as server,
+            connect(server.url, TOKEN) as client,
+        ):
+            rows = client.store("fat").all()
+            assert (len(rows), rows.truncated) == (3, True)
+            assert [row["partition"] for row in rows] == [0, 0, 0]
+            assert client.store("fat").get("h")["value"] == {"text": ["x" * 390]}
+
+
+def test_a_slot_with_some_partitions_looks_first_where_the_key_is() -> None:
+    """It counted the partitions that it has, and looked in another one first."""
+    with fruit(4) as driver:
+        tasks = [task for task in shown(driver) if any(store.name == "counts" for store in task.plan.stores)]
+        keys = [f"key-{n}" for n in range(40)]
+        for key in keys:
+            driver.pipe("in", key, "x", 14_000)
+        some = [task for task in tasks if task.partition in (0, 2)]
+        plans, counts = [tasks[0].plan], {tasks[0].plan.number: 4}
+        with (
+            QueryServer("fruit", lambda: some, token=TOKEN, directory=SlotDirectory(plans, counts)).start() as slot,
+            connect(slot.url, TOKEN) as client,
+        ):
+            found = [client.store("counts").get(key, local=True) for key in keys]
+            missing = found.count(None)
+            assert 0 < missing < len(keys)
+            assert sum(task.asked for task in some) == len(keys) + missing
+
+
 def test_a_partition_that_has_just_left_its_slot_leaves_no_hole_in_an_answer() -> None:
     """The lead's door knows of it a moment later: it told that there was nothing under the key, and fewer rows."""
     with fruit(4) as driver:
@@ -270,13 +356,13 @@ def test_a_key_is_looked_up_in_its_partition_and_in_others_only_if_it_is_not_the
         tasks = [task for task in shown(driver) if any(store.name == "counts" for store in task.plan.stores)]
         here = [(task, plan) for task in tasks if (plan := store_plan(task, "counts")) is not None]
         ask = parse(here[0][1].spec.kind, "get", {"key": "banana"}, TEXT)
-        (found,) = answer(here, ask)
+        ((found,), _) = answer(here, ask)
         assert found["value"] == 1
         assert {task.partition: task.asked for task in tasks} == {n: int(n == found["partition"]) for n in range(4)}
-        assert answer(here, parse(here[0][1].spec.kind, "get", {"key": "cherry"}, TEXT)) == []
+        assert answer(here, parse(here[0][1].spec.kind, "get", {"key": "cherry"}, TEXT)).rows == []
         assert sum(task.asked for task in tasks) == 1 + 4
         elsewhere = [(Elsewhere(task._task, task._state), plan) for task, plan in here]
-        assert answer(elsewhere, ask) == [{**found, "partition": (found["partition"] + 1) % 4}]
+        assert answer(elsewhere, ask).rows == [{**found, "partition": (found["partition"] + 1) % 4}]
 
 
 def _rows_of(tasks: list[Shown]) -> list[dict[str, Any]]:
@@ -334,6 +420,9 @@ def test_json_tells_texts_and_numbers_apart() -> None:
         ("get", {}, "key"),
         ("get", {"key": "x"}, "long"),
         ("get", {"key_base64": "!"}, "long"),
+        ("get", {"key": "9223372036854775808"}, "out of its range"),
+        ("get", {"key_json": '"x"'}, "the object is a str"),
+        ("range", {"lower_json": "[1]"}, "the object is a list"),
         ("all", {"limit": "0"}, "limit"),
         ("all", {"limit": "many"}, "whole number"),
         ("prefix", {"prefix": "1", "reverse": "true"}, "reverse"),
@@ -397,6 +486,71 @@ def test_state_on_disk_without_some_partitions_gives_no_answer_with_a_hole(tmp_p
     reader.close()
 
 
+class Brokers:
+    """Changelogs of so many offsets."""
+
+    def __init__(self, end: int) -> None:
+        self._end = end
+
+    def list_offsets(self, wanted: dict[Any, int], **_: Any) -> dict[Any, Any]:
+        return {each: SimpleNamespace(offset=0 if at == EARLIEST else self._end) for each, at in wanted.items()}
+
+    def describe_topic(self, name: str) -> Any:
+        return SimpleNamespace(topic_id=name.encode())
+
+    def columns(self, *_: Any, **__: Any) -> Iterator[Any]:
+        yield from ()
+
+
+def test_half_a_state_that_is_being_restored_answers_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task that came without its state told, while it was read from the changelog, that keys were not there."""
+    app = App("fruit", key="text", value="text")
+    app.stream("in").group_by_key().count(store="counts")
+    plans = app.topology().sub_topologies()
+    brokers: Any = Brokers(4)
+    clients = Clients(brokers, brokers, threading.Event())
+    task = OpenTask(plans[0], 0, app.settings(), tmp_path, clients, {})
+    told: list[Any] = []
+
+    def both() -> list[Any]:
+        """What this process says of the first key, and whether another would believe what it reads."""
+        with task.state.snapshot() as written:
+            marked = is_copied(written)
+        try:
+            return [LocalStore("counts", [task]).get("apple"), marked]
+        except NotReady as problem:
+            return ["restored" in problem.what, marked]
+
+    def runs(_reader: Any, _partition: Any, begin: int, end: int, *_: Any) -> Iterator[ChangelogRows]:
+        for offset, key in list(enumerate((b"apple", b"banana", b"cherry", b"date")))[begin:end]:
+            told.append(both())
+            if offset == left_at:
+                raise KafkaError(ErrorCode.NETWORK_EXCEPTION)
+            yield ChangelogRows([key], [(5).to_bytes(8)], [7], offset + 1)
+
+    monkeypatch.setattr(open_task, "changelog_runs", runs)
+    monkeypatch.setattr(open_task, "_SAVE_EVERY", 1)
+    task.claim(Owner(1, 1))
+    left_at = 2
+    with pytest.raises(KafkaError):
+        task.replay(task.ends("read_uncommitted"))
+    task.drop()
+    left_at = -1
+    task.claim(Owner(1, 2))
+    task.replay(task.ends("read_uncommitted"))
+    assert told == [[True, True]] * 5
+    task.save()
+    task.start({}, 0)
+    assert both() == [(5, 7), False]
+    told.clear()
+    brokers._end = 5
+    task.drop()
+    task.claim(Owner(1, 3))  # as after a commit that failed: what is there is whole
+    task.replay(task.ends("read_uncommitted"))
+    assert both() == [(5, 7), False]
+    task.close()
+
+
 def test_a_standbys_copy_answers_only_those_who_allow_stale_answers(tmp_path: Path) -> None:
     app = App("fruit", key="text", value="text")
     app.stream("in").group_by_key().count(store="counts")
@@ -424,9 +578,11 @@ def test_a_standbys_copy_answers_only_those_who_allow_stale_answers(tmp_path: Pa
     with pytest.raises(UserError, match="is a standby's copy"):
         count(stale=False)
     assert count(stale=True) == 0
-    settings, clients = app.settings(), Clients(None, None, threading.Event())  # type: ignore[arg-type]
+    brokers: Any = Brokers(0)
+    settings, clients = app.settings(), Clients(brokers, brokers, threading.Event())
     task = OpenTask(plans[0], 0, settings, root, clients, {})
     task.claim(Owner(1, 1))  # the task has come here
+    task.replay(task.ends("read_uncommitted"))
     task.save()
     task.close()
     assert count(stale=False) == 0

@@ -1,5 +1,6 @@
 """The lead as a slot of another process sees it: the slot asks for a producer id, and takes none by itself."""
 
+import threading
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -8,6 +9,7 @@ import pytest
 from headwater.base.errors import KafkaError
 from headwater.streams.protocol import slot_messages as messages
 from headwater.streams.protocol import task_ownership as protocol
+from headwater.streams.slot import remote_lead
 from headwater.streams.slot.remote_lead import LeadLost, RemoteLead
 
 MEMBER = protocol.Member("app", 1, "member", "lead")
@@ -28,7 +30,9 @@ class Brokers:
         raise AssertionError(f"a slot asks brokers for {name}")
 
 
-def given(answer: Callable[[RemoteLead], None]) -> tuple[RemoteLead, Brokers, list[messages.Message]]:
+def given(
+    answer: Callable[[RemoteLead], None], stopping: threading.Event | None = None
+) -> tuple[RemoteLead, Brokers, list[messages.Message]]:
     """A slot's lead that answers so."""
     told: list[messages.Message] = []
 
@@ -37,7 +41,9 @@ def given(answer: Callable[[RemoteLead], None]) -> tuple[RemoteLead, Brokers, li
         answer(lead)
 
     brokers: Any = Brokers()
-    lead = RemoteLead(messages.Introduce("app", "", 5, 1, "member", "lead", 7, 0), brokers, send)
+    lead = RemoteLead(
+        messages.Introduce("app", "", 5, 1, "member", "lead", 7, 0), brokers, send, stopping or threading.Event()
+    )
     return lead, brokers, told
 
 
@@ -86,3 +92,21 @@ def test_an_answer_that_an_earlier_run_has_asked_for_is_not_taken() -> None:
     lead.lose()
     with pytest.raises(LeadLost):
         recovered(lead)
+
+
+def test_a_slot_that_is_to_stop_does_not_wait_long_for_a_lead_that_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waited for 300 s, with the state of its tasks open, and the lease of all others waited with it."""
+    monkeypatch.setattr(remote_lead, "_LOOK_S", 0.001)
+    monkeypatch.setattr(remote_lead, "_LAST_ANSWER_S", 0.0)
+    stopping = threading.Event()
+    lead, _, told = given(lambda _: stopping.set(), stopping)
+    with pytest.raises(LeadLost):
+        recovered(lead)
+    assert told == [messages.AskProducer("app")]
+
+
+def test_the_last_commit_of_a_slot_still_gets_its_answer() -> None:
+    stopping = threading.Event()
+    stopping.set()
+    lead, _, _ = given(lambda lead: lead.answer(messages.Producer("app", 7, 3, 2, "member")), stopping)
+    assert recovered(lead).epoch == 3

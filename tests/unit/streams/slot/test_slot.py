@@ -451,29 +451,6 @@ def test_what_is_due_by_the_clock_waits_for_no_records_of_any_task(monkeypatch: 
     assert max(_Ticks.late_ms) <= 16
 
 
-def test_changelogs_are_read_committed_whatever_isolation_the_user_names(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """A replay took what transactions had aborted for the state of the task."""
-
-    class Made(Exception):
-        pass
-
-    def reader(settings: Any) -> None:
-        raise Made(settings["isolation.level"])
-
-    monkeypatch.setattr(slot_module, "RangeReader", reader)
-    settings = RunSettings("localhost:1", tmp_path, client={"isolation.level": "read_uncommitted"})
-    admin = SimpleNamespace(describe_cluster=lambda: SimpleNamespace(cluster_id="c"))
-    lead: Any = SimpleNamespace(admin=admin, application_id="app")
-    program: Any = SimpleNamespace(
-        state_directory=lambda _: tmp_path, settings=settings, topics=SimpleNamespace(tasks={})
-    )
-    run: Any = SimpleNamespace(producers={"id": None})
-    with pytest.raises(Made, match="read_committed"):
-        Slot(lead, run, "id", program, None, (), threading.Event())  # type: ignore[arg-type]
-
-
 def test_what_fell_due_during_a_commit_is_called_right_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """It used to wait for the purge of repartition topics, and for records of the next poll, too."""
     _Ticks.clock_ms, _Ticks.late_ms = 1000, []
