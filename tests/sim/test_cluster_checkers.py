@@ -149,19 +149,26 @@ def test_i11_an_election_by_a_controller_that_was_deposed(cluster: ClusterOnPape
 
 
 def _under_another_controller() -> ClusterOnPaper:
-    """Broker 1 leads, and is registered under session 11; epoch 7 is not that of the controller who made it lead."""
+    """Broker 1 leads, and is registered under session 11; it was the controller in epoch 5, others were in 6 and 7, and
+    that of epoch 1 made it lead.
+    """
     cluster = ClusterOnPaper({1: 10, 2: 10, 3: 8})
     cluster.tree.apply(54, 0, [Delete("/brokers/ids/1")])
     cluster.tree.apply(51, 11, [Create("/brokers/ids/1", b'{"previous_epoch": -1}', ephemeral=True)])
     cluster.lead(1, 3, 8)
+    cluster.tree.apply(57, 12, [Create("/controller_epoch", b"1")])
     cluster.look()
-    cluster.tree.apply(60, 12, [Create("/controller_epoch", b"7")])
+    for transaction, session, epoch in ((58, 11, b"5"), (59, 13, b"6"), (60, 12, b"7")):
+        cluster.tree.apply(transaction, session, [SetData("/controller_epoch", epoch)])
+        cluster.look()
     return cluster
 
 
-def test_i11_lets_a_leader_name_its_successor_whoever_is_controller_meanwhile() -> None:
+@pytest.mark.parametrize("heard_of", [1, 6])
+def test_i11_lets_a_leader_name_its_successor_whoever_is_controller_meanwhile(heard_of: int) -> None:
+    """It writes the epoch of the last controller that it has heard of: seed 4055653733 of cluster."""
     cluster = _under_another_controller()
-    cluster.tree.apply(61, 11, [SetData(STATE, _state(2, 4, [1, 2, 3]))])
+    cluster.tree.apply(61, 11, [SetData(STATE, _state(2, 4, [1, 2, 3], None, heard_of))])
     cluster.look()
 
 
@@ -171,7 +178,9 @@ def test_i11_lets_a_leader_name_its_successor_whoever_is_controller_meanwhile() 
         pytest.param(13, _state(2, 4, [1, 2, 3]), id="by somebody else"),
         pytest.param(11, _state(1, 4, [1, 2, 3]), id="itself"),
         pytest.param(11, _state(2, 5, [1, 2, 3]), id="two epochs on"),
-        pytest.param(11, _state(2, 4, [1, 2, 3], None, 6), id="as controller"),
+        pytest.param(11, _state(2, 4, [1, 2, 3], None, 5), id="as controller"),
+        pytest.param(11, _state(2, 4, [1, 2, 3], None, 3), id="as nobody"),
+        pytest.param(11, _state(2, 4, [1, 2, 3], None, 0), id="as one before the last who wrote"),
     ],
 )
 def test_i11_lets_nobody_else_elect_and_no_leader_more_than_that(session: int, state: bytes) -> None:

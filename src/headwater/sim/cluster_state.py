@@ -70,11 +70,15 @@ class StateOfCluster:
         self.partitions: dict[PartitionKey, TrueState] = {}
         self.counting: dict[PartitionKey, list[int]] = {}  # members that are in sync in this very life
         self._registrations: dict[int, Registration] = {}
+        self._controllers: dict[int, int] = {}  # epoch -> session of the controller
         self.leader_changes = 0
         self.unclean_elections = 0
 
     def look(self) -> None:
         """Called after every event that may have changed something."""
+        node = self._tree.get(layout.CONTROLLER_EPOCH)
+        if node is not None:
+            self._controllers.setdefault(int(node.data), self._tree.writer_of(layout.CONTROLLER_EPOCH))
         for path in [path for path in self._paths if self._tree.get(path) is None]:
             self.partitions.pop(self._paths.pop(path), None)
         for topic in self._tree.children("/brokers/topics") or ():
@@ -141,7 +145,7 @@ class StateOfCluster:
             raise Violation(f"I10: the leader epoch of {new.name} went from {old.leader_epoch} to {new.leader_epoch}")
         if new.leader_epoch > old.leader_epoch:
             self.leader_changes += 1
-            node = self._tree.get("/controller_epoch")
+            node = self._tree.get(layout.CONTROLLER_EPOCH)
             if node is not None and new.controller_epoch != int(node.data) and not self._is_resignation(path, old, new):
                 raise Violation(
                     f"I11: the controller of epoch {new.controller_epoch} elects a leader of {new.name} in {int(node.data)}"
@@ -152,16 +156,21 @@ class StateOfCluster:
             self.unclean_elections += 1
 
     def _is_resignation(self, path: str, old: TrueState, new: TrueState) -> bool:
-        """The leader itself wrote, over the state that it led in. The epoch in it stays that of the controller who
-        wrote last (`broker/leader_resignation.py`).
+        """The leader itself wrote, over the state that it led in (`broker/leader_resignation.py`). The epoch in it is
+        that of the last controller it has heard of, if not of the one who wrote last; never that of a term of its own.
         """
         return (
             new.version == old.version + 1
             and new.leader_epoch == old.leader_epoch + 1
-            and new.controller_epoch == old.controller_epoch
+            and (new.controller_epoch == old.controller_epoch or self._is_of_another(new.controller_epoch, old, path))
             and new.leader in set(old.in_sync) - {old.leader}
             and self._tree.is_written_by_owner_of(path, f"/brokers/ids/{old.leader}")
         )
+
+    def _is_of_another(self, controller_epoch: int, old: TrueState, path: str) -> bool:
+        """Whether who wrote there was not the controller of this epoch, which is not older than it was there before."""
+        controller = self._controllers.get(controller_epoch)
+        return controller_epoch > old.controller_epoch and controller not in (None, self._tree.writer_of(path))
 
 
 def _parsed(

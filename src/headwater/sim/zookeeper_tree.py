@@ -71,6 +71,11 @@ class Tree:
         node, owned = self._nodes.get(path), self._nodes.get(ephemeral)
         return node is not None and owned is not None and node.writer == owned.owner != NO_OWNER
 
+    def writer_of(self, path: str) -> int:
+        """The session that wrote a node last."""
+        node = self._nodes.get(path)
+        return NO_OWNER if node is None else node.writer
+
     def children(self, path: str) -> list[str] | None:
         node = self._nodes.get(path)
         return None if node is None else sorted(node.children)
