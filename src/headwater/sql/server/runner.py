@@ -96,8 +96,10 @@ class QueryRunner:
         """
         async with self._lock:
             keep = {name: each for name, each in wanted.items() if name not in paused} if self.leads else {}
-            gone = [name for name, each in self._running.items() if keep.get(name) is not each.query]
-            await asyncio.gather(*(_end(self._running.pop(name)) for name in gone))
+            gone = [
+                name for name, each in self._running.items() if keep.get(name) is not each.query or each.stop.is_set()
+            ]
+            await self._end(gone)
             if on_stopped is not None:
                 await on_stopped()
             if self.leads:
@@ -116,6 +118,16 @@ class QueryRunner:
                     else:
                         running.task = asyncio.create_task(self._keep_running(running))
         self._on_change()
+
+    async def _end(self, names: Collection[str]) -> None:
+        """Who is cancelled meanwhile ends none of them halfway: they are still there, and the next call waits on."""
+        for name in names:
+            _tell_end(self._running[name])
+        tasks = [task for name in names if (task := self._running[name].task) is not None]
+        if tasks:
+            await asyncio.wait(tasks)
+        for name in names:
+            del self._running[name]
 
     async def close(self) -> None:
         self.leads = False
@@ -238,10 +250,8 @@ def _tell(loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> None:
         loop.call_soon_threadsafe(ended.set)
 
 
-async def _end(running: RunningQuery) -> None:
+def _tell_end(running: RunningQuery) -> None:
     running.stop.set()
     running.stopping.set()
     if running.starting is not None:
         running.starting.cancel()  # has an effect only where it has not begun
-    if running.task is not None:
-        await running.task

@@ -6,7 +6,7 @@ import asyncio
 import threading
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import pytest
 
@@ -78,6 +78,52 @@ def test_a_query_that_restores_its_state_can_be_terminated(runner: QueryRunner) 
         await runner.follow({}, set())
         assert not runner._running
         await runner.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
+class SlowHost:
+    """Starts when it may, and hears nothing meanwhile."""
+
+    def __init__(self) -> None:
+        self.begun, self.may_start, self.stopped = threading.Event(), threading.Event(), threading.Event()
+
+    def start(self, _query: Any, _stopping: threading.Event) -> Any:
+        self.begun.set()
+        assert self.may_start.wait(60)
+        return SimpleNamespace(on_end=lambda _callback: None, stop=self.stopped.set)
+
+    def restoring(self, _query: Any) -> list[StoreProgress]:
+        return []
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("steps", [1, 5])
+def test_a_server_that_closes_waits_for_queries_that_a_statement_was_about_to_end(tmp_path: Path, steps: int) -> None:
+    """Whoever followed the log was cancelled; nobody had the query any more, and it ran on."""
+    config, _ = SqlServerConfig.load(None, [f"ksql.streams.state.dir={tmp_path}", "bootstrap.servers=localhost:1"])
+
+    async def scenario() -> None:
+        host, query = SlowHost(), Query(0)
+        runner = QueryRunner(config, host)
+        runner.leads = True
+        await runner.follow(cast("Any", {query.id: query}), set())
+        await asyncio.to_thread(host.begun.wait)
+        runner.leads = False
+        ending = asyncio.create_task(runner.follow({}, set()))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        ending.cancel()
+        await asyncio.wait([ending])
+        closing = asyncio.create_task(runner.close())
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not closing.done()
+        host.may_start.set()
+        await closing
+        assert host.stopped.is_set()
 
     asyncio.run(asyncio.wait_for(scenario(), 60))
 
