@@ -92,6 +92,18 @@ def test_incrementing_gives_each_row_once_and_goes_on_after_a_restart(
     assert source.rows() == [{"id": 4, "name": "d"}]
 
 
+def test_columns_are_found_in_other_letters_or_told(database: Database, sources: list[Source]) -> None:
+    """SQLite took the query, and the task failed with "'ID' is not in list"."""
+    database("CREATE TABLE t (id INTEGER PRIMARY KEY, changed TIMESTAMP NOT NULL)")
+    database("INSERT INTO t (changed) VALUES ('2020-01-01 00:00:00')")
+    columns = {"incrementing_column_name": "ID", "timestamp_column_name": "Changed"}
+    sources.append(Source(database, mode="timestamp+incrementing", **columns))
+    assert [row["id"] for row in sources[0].rows()] == [1]
+    sources.append(Source(database, mode="incrementing", incrementing_column_name="number"))
+    with pytest.raises(ConnectError, match="no column 'number' in what is read; there are id, changed"):
+        sources[1].rows()
+
+
 def test_timestamps_give_new_and_changed_rows(database: Database, sources: list[Source]) -> None:
     database("CREATE TABLE t (id INTEGER PRIMARY KEY, changed TIMESTAMP NOT NULL)")
     for moment in ("2020-01-01 00:00:00.001", "2020-01-01 00:00:00.001", "2020-01-01 00:00:00.002"):

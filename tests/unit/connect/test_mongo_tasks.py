@@ -145,6 +145,9 @@ class FakeWatched:
     def __getitem__(self, _name: str) -> "FakeWatched":
         return self
 
+    def find(self) -> list[dict[str, Any]]:
+        return [{"_id": number} for number in range(3)]
+
     def watch(self, _pipeline: Any, **options: Any) -> FakeStream:
         self.options.append(options)
         return self._streams.pop(0)
@@ -179,3 +182,20 @@ def test_a_stream_goes_on_after_its_collection_was_dropped(
     assert [options["start_after"] for options in watched.options] == [None, {"_data": "3"}]
     assert not any("resume_after" in options for options in watched.options)
     assert "event=change-stream-ended" in caplog.text
+
+
+def test_documents_that_are_all_copied_are_not_copied_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing had changed before the restart, and so no record said that the copy was through."""
+    watched = FakeWatched(*(FakeStream() for _ in range(3)))
+    monkeypatch.setattr("headwater.connect.connectors.mongo.source.client_of", lambda _config: watched)
+    more = {"startup.mode": "copy_existing", "poll.max.batch.size": "2"}
+    kit = SourceKit(MongoSourceConnector, {"database": "d", "collection": "c", **more})
+    assert len(kit.poll()) == 2
+    kit.commit()
+    kit.restart()
+    assert [len(kit.poll()) for _ in range(2)] == [2, 1], "the copy was not through"
+    kit.commit()
+    kit.restart()
+    assert [len(kit.poll()) for _ in range(2)] == [0, 0]
+    assert [options["start_after"] for options in watched.options] == [None, None, {"_data": "start"}]
+    kit.close()

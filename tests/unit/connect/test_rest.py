@@ -21,7 +21,7 @@ from headwater.connect.runtime import herder as herder_module
 from headwater.connect.runtime.herder import StandaloneHerder
 from headwater.connect.runtime.offsets import MemoryOffsetStore
 from headwater.connect.runtime.plugin_calls import PluginCalls
-from headwater.connect.runtime.task import TaskHandle, TaskId
+from headwater.connect.runtime.task import State, TaskHandle, TaskId
 from headwater.connect.runtime.worker import Worker
 from headwater.web.messages import Headers, HttpError, Request
 
@@ -299,6 +299,22 @@ def test_a_connector_that_is_stopped_is_told(ask: Asked) -> None:
     ask.herder.get("a").connector = Looking()
     assert ask("PUT", "/connectors/a/stop")[0] == 204
     assert stopped == ["stopped"]
+
+
+def test_tasks_run_on_when_their_connector_cannot_say_what_they_are_to_be(ask: Asked) -> None:
+    """They were ended before it was asked; a connector that had nothing new to say had them started anew, too."""
+    make(ask)
+    found, task = ask.herder.get("a"), HeldTask()
+    found.target = State.RUNNING
+    found.connector = connector = FileStreamSourceConnector()
+    connector.start(found.config)
+    found.task_configs = ask.herder._asked_tasks(found).configs
+    found.tasks = [cast("TaskHandle", task)]
+    ask.herder.reconfigure("a")
+    assert (found.tasks, task.stopped) == ([task], False)
+    connector.task_configs = lambda _most: 1 / 0  # type: ignore[method-assign, assignment, return-value]
+    ask.herder.reconfigure("a")
+    assert (found.tasks, task.stopped, found.state) == ([task], False, State.FAILED)
 
 
 def test_a_level_that_there_is_not_is_told_to_no_worker(ask: Asked, monkeypatch: pytest.MonkeyPatch) -> None:

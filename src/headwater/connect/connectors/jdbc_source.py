@@ -144,7 +144,7 @@ class _Query:
     def _advance(self, columns: Sequence[Column], row: Sequence[Any], after: Sequence[Any] | None) -> None:
         names = [each.name for each in columns]
         if self._incrementing:
-            self._last_number = int(row[names.index(self._incrementing)])
+            self._last_number = int(row[place_of(self._incrementing, names)])
         if self._timestamps:
             here = _when(self._timestamps, names, row)
             if self._incrementing or after is None or _when(self._timestamps, names, after) != here:
@@ -213,7 +213,20 @@ def begin_of(
 
 
 def _when(timestamps: Sequence[str], names: Sequence[str], row: Sequence[Any]) -> datetime:
-    return next(moment_of(row[names.index(each)]) for each in timestamps if row[names.index(each)] is not None)
+    found = (row[place_of(each, names)] for each in timestamps)
+    return next(moment_of(each) for each in found if each is not None)
+
+
+def place_of(column: str, names: Sequence[str]) -> int:
+    """Also in other letters, as SQLite and MariaDB have it. Raises ConnectError: SQLite takes a quoted name that it
+    does not know for a text, and says nothing.
+    """
+    if column in names:
+        return names.index(column)
+    found = next((at for at, name in enumerate(names) if name.lower() == column.lower()), None)
+    if found is None:
+        raise ConnectError(f"There is no column {column!r} in what is read; there are {', '.join(names)}")
+    return found
 
 
 def _moment_in(offset: Mapping[str, Any] | None, config: Mapping[str, Any]) -> datetime:

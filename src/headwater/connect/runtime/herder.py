@@ -10,7 +10,7 @@ import threading
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from headwater.connect.api import SinkConnector, SourceConnector
 from headwater.connect.config.definition import ConfigDef
@@ -49,6 +49,14 @@ class Running:
     task_configs: list[dict[str, str]] = field(default_factory=list)
     topics: set[str] = field(default_factory=set)
     secrets: frozenset[str] = frozenset()
+
+
+class _AskedTasks(NamedTuple):
+    """What a connector wants its tasks to be."""
+
+    configs: list[dict[str, str]]  # as they are kept and shown
+    props: list[dict[str, str]]  # the same, resolved
+    config: dict[str, Any]  # of these, what every connector has, parsed
 
 
 class _Context:
@@ -229,9 +237,16 @@ class StandaloneHerder:
     def reconfigure(self, name: str) -> None:
         with self._lock:
             found = self._running.get(name)
-            if found is not None and found.connector is not None and found.target is not State.STOPPED:
+            if found is None or found.connector is None or found.target is State.STOPPED:
+                return
+            try:
+                asked = self._asked_tasks(found)
+            except Exception as error:  # noqa: BLE001 - the tasks that are there run on
+                self._failed(found, error)
+                return
+            if not found.tasks or asked.configs != found.task_configs:
                 self._stop_tasks(found)
-                self._start_tasks(found)
+                self._run_tasks(found, asked)
 
     def connector_failed(self, name: str, error: Exception) -> None:
         found = self._running.get(name)
@@ -306,22 +321,34 @@ class StandaloneHerder:
         return made
 
     def _start_tasks(self, found: Running) -> None:
-        assert found.connector is not None
         try:
-            resolved = self.worker.providers.resolved(found.config)
-            config = connector_def(self.worker.catalog, found.plugin.kind).parse(resolved)
-            task_class = found.plugin.cls.task_class
-            named = {"task.class": f"{task_class.__module__}.{task_class.__qualname__}"}
-            asked = [{**each, **named} for each in self.worker.call(found.connector.task_configs, config["tasks.max"])]
-            if len(asked) > config["tasks.max"] and config["tasks.max.enforce"]:
-                raise ConnectError(
-                    f"The connector {found.name} has generated {len(asked)} tasks, which is greater than {config['tasks.max']}, "
-                    "the maximum number of tasks it is configured to create"
-                )
-            found.task_configs = [unresolved({**resolved, **each}, resolved, found.config) for each in asked]
+            asked = self._asked_tasks(found)
+        except Exception as error:  # noqa: BLE001
+            self._failed(found, error)
+            return
+        self._run_tasks(found, asked)
+
+    def _asked_tasks(self, found: Running) -> "_AskedTasks":
+        assert found.connector is not None
+        resolved = self.worker.providers.resolved(found.config)
+        config = connector_def(self.worker.catalog, found.plugin.kind).parse(resolved)
+        task_class = found.plugin.cls.task_class
+        named = {"task.class": f"{task_class.__module__}.{task_class.__qualname__}"}
+        asked = self.worker.call(found.connector.task_configs, config["tasks.max"])
+        if len(asked) > config["tasks.max"] and config["tasks.max.enforce"]:
+            raise ConnectError(
+                f"The connector {found.name} has generated {len(asked)} tasks, which is greater than {config['tasks.max']}, "
+                "the maximum number of tasks it is configured to create"
+            )
+        props = [{**resolved, **each, **named} for each in asked]
+        return _AskedTasks([unresolved(each, resolved, found.config) for each in props], props, config)
+
+    def _run_tasks(self, found: Running, asked: "_AskedTasks") -> None:
+        try:
+            found.task_configs = asked.configs
             found.tasks = [
-                self._make_task(found, number, found.task_configs[number], {**resolved, **each}, config)
-                for number, each in enumerate(asked)
+                self._make_task(found, number, asked.configs[number], each, asked.config)
+                for number, each in enumerate(asked.props)
             ]
         except Exception as error:  # noqa: BLE001
             self._failed(found, error)

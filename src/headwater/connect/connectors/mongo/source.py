@@ -2,7 +2,7 @@
 
 A record's key is the JSON (or BSON) of `{"_id": ...}`, its value that of the document, or of the change. Offsets: of a
 poll {"poll": the last field and _id}, of a stream {"_id": the resume token}, as extended JSON; with "copy" while all
-documents are still being copied, which begins anew after a crash.
+documents are still being copied, which begins anew after a crash. The last document of a copy has the stream's alone.
 """
 
 import contextlib
@@ -175,6 +175,15 @@ class MongoSourceTask(SourceTask):
 
     def _existing(self, token: str) -> Iterator[SourceRecord]:
         """All documents, after the stream was opened: a change meanwhile comes again, behind its document."""
+        before: SourceRecord | None = None
+        for record in self._all_documents(token):
+            if before is not None:
+                yield before
+            before = record
+        if before is not None:
+            yield before.replaced(source_offset={"_id": token})
+
+    def _all_documents(self, token: str) -> Iterator[SourceRecord]:
         config = self._config
         databases = [config["database"]] if config["database"] else [
             name for name in self._client.list_database_names() if name not in ("admin", "config", "local")
