@@ -2,9 +2,10 @@
 
 Whoever opens a task asks this, and whoever keeps a copy of another slot's (`standby`). The rows of a store that do not
 fit its changelog (it is shorter, its beginning is gone, the topic was deleted and made anew) or its plan (they have no
-times where the store has a time to live) are wiped, and read again from the changelog's beginning. Each store has a
-position of its own, so the others stay, also those without a changelog, and the times of operators. Only where all
-changelogs were made anew, which is what a reset leaves, the whole state goes: it is of records that come again.
+times where the store has a time to live, or lie otherwise: `layout`) are wiped, and read again from the changelog's
+beginning. Each store has a position of its own, so the others stay, also those without a changelog, and the times of
+operators. Only where all changelogs were made anew, which is what a reset leaves, the whole state goes: it is of
+records that come again.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,6 +16,7 @@ from headwater.base.ids import TopicPartition
 from headwater.client.admin import Admin
 from headwater.client.types import EARLIEST, READ_UNCOMMITTED
 from headwater.streams.stores.expiring import forget_times, note_times, times_fit
+from headwater.streams.stores.layout import layout_fits, note_layout
 from headwater.streams.stores.spec import StoreSpec
 from headwater.streams.stores.state import ChangelogPartition, TaskState
 from headwater.streams.topology.topology import SubTopology
@@ -95,12 +97,14 @@ def read_from(plan: SubTopology, state: TaskState, bounds: ChangelogBounds) -> d
         misfits = anew | {each for each in held if not begins[each] <= known[each] <= ends[each]}
         for spec in specs:
             where = changelogs.get(spec.name)
-            if where in misfits or not times_fit([spec], state):
+            if where in misfits or not times_fit([spec], state) or not layout_fits(spec, state):
                 state.forget_store(spec, [] if where is None else [where])
                 forget_times(spec, state)
     for topic, topic_id in topic_ids.items():
         notes.put(_note(topic), topic_id)
     note_times(specs, state)
+    for spec in specs:
+        note_layout(spec, state)
     known = state.positions
     return {each: known.get(each, begins[each]) for each in ends}
 

@@ -10,7 +10,7 @@ import threading
 import time
 import zlib
 from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
@@ -26,8 +26,16 @@ from headwater.streams.engine.task_output import TaskOutput
 from headwater.streams.engine.task_settings import TaskSettings
 from headwater.streams.query.readable import NotReady
 from headwater.streams.slot.changelog_rows import changelog_runs
-from headwater.streams.slot.changelogs import RestoreProgress, ask_bounds, changelogs_of, offsets_of, read_from
+from headwater.streams.slot.changelogs import (
+    ChangelogBounds,
+    RestoreProgress,
+    ask_bounds,
+    changelogs_of,
+    offsets_of,
+    read_from,
+)
 from headwater.streams.slot.offset_metadata import decode_metadata
+from headwater.streams.slot.stale_state import is_stale, note_saved
 from headwater.streams.stores.build import build_store
 from headwater.streams.stores.combined_state import OpenState, open_state
 from headwater.streams.stores.snapshot import StateSnapshot
@@ -149,7 +157,10 @@ class OpenTask:
         return offsets_of(self._clients.admin, self.changelogs, LATEST, level)
 
     def replay(self, ends: Mapping[ChangelogPartition, int]) -> None:
-        begins = read_from(self.plan, self.state, ask_bounds(self._clients.admin, self.changelogs, ends))
+        bounds = ask_bounds(self._clients.admin, self.changelogs, ends)
+        begins = read_from(self.plan, self.state, bounds)
+        if is_stale(self.state, _now_ms()):
+            begins |= self._forget_stale(begins, bounds)
         self._positions = {}
         self._mark_half(begins, ends)
         total = sum(ends[each] - begins[each] for each in ends)
@@ -174,6 +185,25 @@ class OpenTask:
             self._positions[changelog] = end
         mark_copy(self.state, is_copy=False)  # saved with the rest of it
 
+    def _forget_stale(
+        self, begins: Mapping[ChangelogPartition, int], bounds: ChangelogBounds
+    ) -> dict[ChangelogPartition, int]:
+        """Stores whose changelogs have records that old state does not have: where these are read from now."""
+        known, anew = self.state.positions, {}
+        for changelog, end in bounds.ends.items():
+            begin = begins[changelog]
+            if changelog not in known or begin >= end:
+                continue
+            partition = TopicPartition(changelog.topic, changelog.partition)
+            given_up = self._clients.stopping.is_set
+            with closing(changelog_runs(self._clients.reader, partition, begin, end, 1, given_up)) as rows:
+                if next(rows, None) is None:  # nothing but markers of transactions
+                    continue
+            self.state.forget_store(self.changelogs[changelog], [changelog])
+            anew[changelog] = bounds.begins[changelog]
+        self._clients.check()
+        return anew
+
     def _mark_half(self, begins: Mapping[ChangelogPartition, int], ends: Mapping[ChangelogPartition, int]) -> None:
         """Readers in this process and in others must not take for the state of the task what is only a part of it: one
         that was empty or is a standby's, or that a process left in the middle of a replay.
@@ -191,6 +221,8 @@ class OpenTask:
     def save(self, behind: bool = False) -> None:
         """What was committed stands. `behind`: more records wait already, so it need not be written each time."""
         self._waits = behind and self._may_wait and self.written_at > 0
+        if not self._waits:
+            note_saved(self.state, _now_ms())
         self.state.commit(self._positions, later=self._waits)
         self._positions = {}
         if not self._waits:
@@ -254,6 +286,10 @@ class OpenTask:
         finally:
             if state is not None:
                 state.close()
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def write_one(tasks: Iterable[OpenTask]) -> None:

@@ -28,6 +28,7 @@ from headwater.client.types import LATEST, READ_UNCOMMITTED
 from headwater.streams.slot.changelogs import ChangelogBounds, ask_bounds, changelogs_of, offsets_of, read_from
 from headwater.streams.slot.program import Program
 from headwater.streams.slot.slot_report import SlotReport
+from headwater.streams.slot.stale_state import is_stale, note_saved
 from headwater.streams.stores.build import build_store
 from headwater.streams.stores.combined_state import OpenState, open_state
 from headwater.streams.stores.spec import StoreSpec, StoreType
@@ -172,7 +173,13 @@ class StandbyTasks:
         try:
             state.claim(Owner(self._run, self._wanted[task]))
             begins = read_from(asked.plan, state, bounds)
+            if is_stale(state, _now_ms()):
+                for where, end in ends.items():
+                    if bounds.begins[where] < begins[where] < end:
+                        state.forget_store(changelogs[where], [where])
+                        begins[where] = bounds.begins[where]
             mark_copy(state, is_copy=True)
+            note_saved(state, _now_ms())
             state.commit(begins)
             stores = {TopicPartition(each.topic, each.partition): build_store(changelogs[each], state) for each in ends}
         except BaseException:
@@ -223,6 +230,7 @@ class StandbyTasks:
         """Rows and positions together. A position that only went on over markers is saved with the next rows."""
         positions = {partition: consumer.position(partition) for partition in copy.positions}
         if copy.changed:
+            note_saved(copy.state, _now_ms())
             copy.state.commit({ChangelogPartition(p.topic, p.partition): offset for p, offset in positions.items()})
             copy.positions, copy.changed = positions, set()
         behind = [consumer.current_lag(partition) for partition in copy.positions]
@@ -251,3 +259,7 @@ class StandbyTasks:
         self._pauses.setdefault(task, _Pause()).grow(now)
         self._report.note_error(f"The standby copy of {task} is tried again", error)
         _log.warning("a standby copy is tried again application=%s task=%s error=%r", self._program.name, task, error)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -22,7 +22,7 @@ class Versions(RestoresOneByOne):
     def __init__(self, spec: StoreSpec, state: TaskState, changelog: Changelog | None) -> None:
         self.name = spec.name
         self._retention_ms = spec.retention_ms
-        self._interval_ms = spec.segment_interval_ms or _segment_interval_ms(spec.retention_ms)
+        self._interval_ms = spec.segment_interval_ms or version_interval_ms(spec.retention_ms)
         self._log = changelog
         self._latest = state.map(spec.name)
         self._versions = state.map(spec.name + "/versions")
@@ -159,7 +159,7 @@ class Versions(RestoresOneByOne):
             self._oldest = oldest
 
 
-def _segment_interval_ms(retention_ms: int) -> int:
+def version_interval_ms(retention_ms: int) -> int:
     return max(retention_ms // 5, 60_000) if retention_ms > 60_000 else max(retention_ms // 3, 2_000)
 
 

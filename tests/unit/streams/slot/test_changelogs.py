@@ -21,11 +21,13 @@ IDS = {each.topic: each.topic.encode() for each in (ONE, TWO, WINDOWS)}
 OF_OPERATORS = b"stream-time of an operator"
 
 
-def plan(two_in: StoreType | None = None, ttl_ms: int | None = None) -> SubTopology:
+def plan(
+    two_in: StoreType | None = None, ttl_ms: int | None = None, retention_ms: int = 60_000, time_ordered: bool = False
+) -> SubTopology:
     specs = [
         StoreSpec("one", timestamped=False, ttl_ms=ttl_ms),
         StoreSpec("two", timestamped=False, store_type=two_in),
-        StoreSpec("windows", StoreKind.WINDOW, timestamped=False, retention_ms=60_000),
+        StoreSpec("windows", StoreKind.WINDOW, timestamped=False, retention_ms=retention_ms, time_ordered=time_ordered),
         StoreSpec("unlogged", timestamped=False, logged=False),
     ]
     return SubTopology(0, [], [StorePlan(spec) for spec in specs], {}, frozenset())
@@ -146,3 +148,32 @@ def test_a_store_that_gets_a_time_to_live_is_restored_and_others_stay(tmp_path: 
             assert read_from(of, state, bounds()) == {ONE: 5, TWO: 5, WINDOWS: 5} | positions
             state.commit({})
             assert found(state, before) == EVERYTHING - {"one"}
+
+
+@pytest.mark.parametrize("after", [plan(retention_ms=7_200_000), plan(time_ordered=True)])
+def test_windows_that_would_lie_elsewhere_are_restored_and_others_stay(tmp_path: Path, after: SubTopology) -> None:
+    """A longer grace moved the borders of segments: the windows that were open seemed to be empty, and counted anew."""
+    before = plan()
+    with closing(opened_on_disk(tmp_path, before)) as state:
+        fill(state, before)
+    with closing(opened_on_disk(tmp_path, after)) as state:
+        state.claim(Owner(2, 1))
+        assert read_from(after, state, bounds()) == {ONE: 5, TWO: 5, WINDOWS: 0}
+        assert found(state, after) == EVERYTHING - {"windows"}
+        restored: Any = build_store(after.stores[2].spec, state)
+        restored.put(b"key", b"value", 5_000)  # as the changelog has it
+        state.commit({WINDOWS: 5})
+    with closing(opened_on_disk(tmp_path, after)) as state:
+        state.claim(Owner(3, 1))
+        assert read_from(after, state, bounds()) == dict.fromkeys((ONE, TWO, WINDOWS), 5)
+        assert found(state, after) == EVERYTHING
+
+
+def test_a_retention_that_moves_no_border_restores_nothing(tmp_path: Path) -> None:
+    with closing(opened_on_disk(tmp_path, plan())) as state:
+        fill(state, plan())
+    after = plan(retention_ms=90_000)  # segments are a minute at least
+    with closing(opened_on_disk(tmp_path, after)) as state:
+        state.claim(Owner(2, 1))
+        assert read_from(after, state, bounds()) == dict.fromkeys((ONE, TWO, WINDOWS), 5)
+        assert found(state, after) == EVERYTHING

@@ -1,0 +1,90 @@
+"""State that comes back after a day or more: rows that were deleted meanwhile are not there again."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from headwater.client.types import EARLIEST
+from headwater.streams import App
+from headwater.streams.slot import open_task
+from headwater.streams.slot.changelog_rows import ChangelogRows
+from headwater.streams.slot.open_task import Clients, OpenTask
+from headwater.streams.slot.stale_state import STALE_MS
+from headwater.streams.stores.build import build_store
+from headwater.streams.stores.state import Owner
+
+
+class Changelog:
+    """Records by their offset: key and value, None deletes; an offset that is missing is a marker, or was compacted."""
+
+    def __init__(self) -> None:
+        self.rows: dict[int, tuple[bytes, bytes | None]] = {}
+        self.end = 0
+
+    def list_offsets(self, wanted: dict[Any, int], **_: Any) -> dict[Any, Any]:
+        return {each: SimpleNamespace(offset=0 if at == EARLIEST else self.end) for each, at in wanted.items()}
+
+    def describe_topic(self, name: str) -> Any:
+        return SimpleNamespace(topic_id=name.encode())
+
+    def runs(self, _reader: Any, _partition: Any, begin: int, end: int, *_: Any) -> Iterator[ChangelogRows]:
+        for offset in range(begin, end):
+            if offset in self.rows:
+                key, value = self.rows[offset]
+                yield ChangelogRows([key], [value], [7], offset + 1)
+
+
+@pytest.fixture
+def changelog(monkeypatch: pytest.MonkeyPatch) -> Changelog:
+    made = Changelog()
+    monkeypatch.setattr(open_task, "changelog_runs", made.runs)
+    return made
+
+
+def opened(changelog: Changelog, directory: Path, epoch: int) -> tuple[set[bytes], int]:
+    """The keys of a task that is opened here, and how many records it has read for that."""
+    app = App("app", key="text", value="text")
+    app.table("in", store="rows")
+    (plan,) = app.topology().sub_topologies()
+    brokers: Any = changelog
+    task = OpenTask(plan, 0, app.settings(), directory, Clients(brokers, brokers, threading.Event()), {})
+    with closing(task):
+        task.claim(Owner(1, epoch))
+        task.replay(task.ends("read_uncommitted"))
+        task.save()
+        store: Any = build_store(plan.stores[0].spec, task.state)
+        return {key for key, _ in store.all()}, task.restore.records
+
+
+@pytest.mark.parametrize("away_ms", [STALE_MS - 60_000, STALE_MS + 60_000])
+def test_a_row_that_was_deleted_while_the_task_was_away_is_not_there_again(
+    changelog: Changelog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, away_ms: int
+) -> None:
+    """Compaction had taken the tombstone with it: the machine to which the task came back went on without."""
+    now = [1_000_000]
+    monkeypatch.setattr(open_task, "_now_ms", lambda: now[0])
+    changelog.rows, changelog.end = {0: (b"a", b"1"), 1: (b"b", b"1")}, 3
+    assert opened(changelog, tmp_path, 1) == ({b"a", b"b"}, 2)
+    now[0] += away_ms
+    changelog.rows |= {3: (b"a", None), 4: (b"c", b"1")}
+    changelog.end = 6
+    if away_ms > STALE_MS:
+        del changelog.rows[0], changelog.rows[3]
+    assert opened(changelog, tmp_path, 2) == ({b"b", b"c"}, 2)
+
+
+def test_old_state_that_lacks_nothing_is_not_restored(
+    changelog: Changelog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1_000_000]
+    monkeypatch.setattr(open_task, "_now_ms", lambda: now[0])
+    changelog.rows, changelog.end = {0: (b"a", b"1"), 1: (b"b", b"1")}, 2
+    assert opened(changelog, tmp_path, 1) == ({b"a", b"b"}, 2)
+    now[0] += 9 * STALE_MS
+    changelog.end = 3  # a marker
+    assert opened(changelog, tmp_path, 2) == ({b"a", b"b"}, 0)
