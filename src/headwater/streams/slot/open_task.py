@@ -221,8 +221,7 @@ class OpenTask:
     def save(self, behind: bool = False) -> None:
         """What was committed stands. `behind`: more records wait already, so it need not be written each time."""
         self._waits = behind and self._may_wait and self.written_at > 0
-        if not self._waits:
-            note_saved(self.state, _now_ms())
+        note_saved(self.state, _now_ms())
         self.state.commit(self._positions, later=self._waits)
         self._positions = {}
         if not self._waits:

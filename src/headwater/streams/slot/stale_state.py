@@ -18,7 +18,7 @@ _NOTE_EVERY_MS: Final = 60_000
 
 
 def note_saved(state: TaskState, now_ms: int) -> None:
-    """Before a commit that is written. Not each time: it is a page more to write."""
+    """Before a commit, with whose rows it is written. Not each time: it is a page more to write."""
     noted = state.notes.get(_NOTE)
     if noted is None or abs(now_ms - LONG.unpack(noted)[0]) >= _NOTE_EVERY_MS:
         state.notes.put(_NOTE, LONG.pack(now_ms))

@@ -14,7 +14,7 @@ from headwater.streams import App
 from headwater.streams.slot import open_task
 from headwater.streams.slot.changelog_rows import ChangelogRows
 from headwater.streams.slot.open_task import Clients, OpenTask
-from headwater.streams.slot.stale_state import STALE_MS
+from headwater.streams.slot.stale_state import STALE_MS, is_stale
 from headwater.streams.stores.build import build_store
 from headwater.streams.stores.state import Owner
 
@@ -46,18 +46,22 @@ def changelog(monkeypatch: pytest.MonkeyPatch) -> Changelog:
     return made
 
 
-def opened(changelog: Changelog, directory: Path, epoch: int) -> tuple[set[bytes], int]:
-    """The keys of a task that is opened here, and how many records it has read for that."""
+def restored(changelog: Changelog, directory: Path, epoch: int) -> OpenTask:
     app = App("app", key="text", value="text")
     app.table("in", store="rows")
     (plan,) = app.topology().sub_topologies()
     brokers: Any = changelog
     task = OpenTask(plan, 0, app.settings(), directory, Clients(brokers, brokers, threading.Event()), {})
-    with closing(task):
-        task.claim(Owner(1, epoch))
-        task.replay(task.ends("read_uncommitted"))
-        task.save()
-        store: Any = build_store(plan.stores[0].spec, task.state)
+    task.claim(Owner(1, epoch))
+    task.replay(task.ends("read_uncommitted"))
+    task.save()
+    return task
+
+
+def opened(changelog: Changelog, directory: Path, epoch: int) -> tuple[set[bytes], int]:
+    """The keys of a task that is opened here, and how many records it has read for that."""
+    with closing(restored(changelog, directory, epoch)) as task:
+        store: Any = build_store(task.plan.stores[0].spec, task.state)
         return {key for key, _ in store.all()}, task.restore.records
 
 
@@ -88,3 +92,22 @@ def test_old_state_that_lacks_nothing_is_not_restored(
     now[0] += 9 * STALE_MS
     changelog.end = 3  # a marker
     assert opened(changelog, tmp_path, 2) == ({b"a", b"b"}, 0)
+
+
+def test_state_of_a_task_that_is_always_behind_does_not_grow_old(
+    changelog: Changelog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rows are written between commits, every few seconds, and the time was noted at the first one alone: behind a
+    kill, a task that had been busy for a day was restored from the beginning of its changelog.
+    """
+    now = [1_000_000]
+    monkeypatch.setattr(open_task, "_now_ms", lambda: now[0])
+    with closing(restored(changelog, tmp_path, 1)) as task:
+        now[0] += STALE_MS + 60_000
+        (rows,) = task.changelogs
+        task.wrote(rows, 5)
+        task.save(behind=True)
+        task.written_at -= 60.0
+        assert task.write_what_waits()
+        with task.state.snapshot() as written:
+            assert not is_stale(written, now[0])
