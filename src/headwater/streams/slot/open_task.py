@@ -188,21 +188,25 @@ class OpenTask:
     def _forget_stale(
         self, begins: Mapping[ChangelogPartition, int], bounds: ChangelogBounds
     ) -> dict[ChangelogPartition, int]:
-        """Stores whose changelogs have records that old state does not have: where these are read from now."""
+        """Stores whose changelogs went on without old state: where these are read from now. That there are no records
+        says nothing: of a row that was deleted, compaction leaves none.
+        """
         known, anew = self.state.positions, {}
         for changelog, end in bounds.ends.items():
             begin = begins[changelog]
             if changelog not in known or begin >= end:
                 continue
-            partition = TopicPartition(changelog.topic, changelog.partition)
-            given_up = self._clients.stopping.is_set
-            with closing(changelog_runs(self._clients.reader, partition, begin, end, 1, given_up)) as rows:
-                if next(rows, None) is None:  # nothing but markers of transactions
-                    continue
+            if end == begin + 1 and not self._has_row(changelog, begin):  # the marker of its own last commit
+                continue
             self.state.forget_store(self.changelogs[changelog], [changelog])
             anew[changelog] = bounds.begins[changelog]
         self._clients.check()
         return anew
+
+    def _has_row(self, changelog: ChangelogPartition, offset: int) -> bool:
+        partition, given_up = TopicPartition(changelog.topic, changelog.partition), self._clients.stopping.is_set
+        with closing(changelog_runs(self._clients.reader, partition, offset, offset + 1, 1, given_up)) as rows:
+            return next(rows, None) is not None
 
     def _mark_half(self, begins: Mapping[ChangelogPartition, int], ends: Mapping[ChangelogPartition, int]) -> None:
         """Readers in this process and in others must not take for the state of the task what is only a part of it: one

@@ -3,7 +3,7 @@
 Whoever had the task meanwhile may have deleted rows. A tombstone stays in a changelog for a day (`delete.retention.ms`)
 and then compaction takes it: who reads on from an old position would never hear of the deletion, and the row would be
 there again. So the time of the last save lies beside the rows, and state that is older than a day, with a margin, is
-not read on where its changelog has new records, but restored. (Kafka Streams deletes the state of tasks that have been
+not read on where its changelog went on, but restored. (Kafka Streams deletes the state of tasks that have been
 elsewhere for ten minutes.) State without such a time is taken as it is, and has one from then on.
 """
 

@@ -82,6 +82,20 @@ def test_a_row_that_was_deleted_while_the_task_was_away_is_not_there_again(
     assert opened(changelog, tmp_path, 2) == ({b"b", b"c"}, 2)
 
 
+def test_a_row_is_not_there_again_where_compaction_left_nothing_behind_its_deletion(
+    changelog: Changelog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the marker was left of the transaction that had deleted it, which looked as if nothing had happened."""
+    now = [1_000_000]
+    monkeypatch.setattr(open_task, "_now_ms", lambda: now[0])
+    changelog.rows, changelog.end = {0: (b"a", b"1"), 1: (b"b", b"1")}, 2
+    assert opened(changelog, tmp_path, 1) == ({b"a", b"b"}, 2)
+    now[0] += 2 * STALE_MS
+    changelog.end = 5  # markers at 2 and 4, and the tombstone of "a" was at 3
+    del changelog.rows[0]
+    assert opened(changelog, tmp_path, 2) == ({b"b"}, 1)
+
+
 def test_old_state_that_lacks_nothing_is_not_restored(
     changelog: Changelog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
