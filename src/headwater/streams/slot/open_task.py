@@ -9,7 +9,7 @@ killed process replays those). A store that does not fit its changelog is wiped 
 import threading
 import time
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from operator import attrgetter
@@ -95,7 +95,7 @@ class OpenTask:
         self.restore = RestoreProgress()  # of the last time that it was opened
         self.written_at = 0.0
         self._waits = False  # whether commits have left something to be written
-        self._is_whole = True  # False from where a store is read from its changelog's beginning, until the task starts
+        self._is_whole = False  # of all stores: where one is read from its changelog's beginning, when the task starts
         self._may_wait = len(self.changelogs) == len(plan.stores)  # else there are rows that no replay could bring back
 
     @property
@@ -137,7 +137,9 @@ class OpenTask:
     # Steps
 
     def claim(self, owner: Owner) -> None:
+        is_opened = self._state is None
         if self._state is None:
+            self._is_whole = False
             try:
                 self._state = self._opened(self._directory)
                 for beside in self._directory.parent.glob(f"{self.name}.*-*"):  # from a time when this one was in use
@@ -146,6 +148,11 @@ class OpenTask:
                 fresh = self._directory.with_name(f"{self.name}.{owner.run}-{owner.epoch}")
                 self._state = self._opened(fresh)
         self._state.claim(owner)
+        known = self._state.positions
+        missing = [each for each in self.changelogs if each not in known]
+        self._mark_half(missing)
+        if is_opened:
+            self._is_whole = not (missing or is_copied(self._state))
 
     def _opened(self, directory: Path) -> OpenState:
         return open_state(
@@ -162,7 +169,8 @@ class OpenTask:
         if is_stale(self.state, _now_ms()):
             begins |= self._forget_stale(begins, bounds)
         self._positions = {}
-        self._mark_half(begins, ends)
+        known = self.state.positions
+        self._mark_half([each for each in ends if each not in known and begins[each] < ends[each]])
         total = sum(ends[each] - begins[each] for each in ends)
         self.restore = progress = RestoreProgress(offsets_total=total, begins=begins, ends=dict(ends))
         for changelog, end in ends.items():
@@ -198,6 +206,7 @@ class OpenTask:
                 continue
             if end == begin + 1 and not self._has_row(changelog, begin):  # the marker of its own last commit
                 continue
+            self._mark_half([changelog])
             self.state.forget_store(self.changelogs[changelog], [changelog])
             anew[changelog] = bounds.begins[changelog]
         self._clients.check()
@@ -208,13 +217,12 @@ class OpenTask:
         with closing(changelog_runs(self._clients.reader, partition, offset, offset + 1, 1, given_up)) as rows:
             return next(rows, None) is not None
 
-    def _mark_half(self, begins: Mapping[ChangelogPartition, int], ends: Mapping[ChangelogPartition, int]) -> None:
+    def _mark_half(self, missing: Collection[ChangelogPartition]) -> None:
         """Readers in this process and in others must not take for the state of the task what is only a part of it: one
-        that was empty or is a standby's, or that a process left in the middle of a replay.
+        that was empty or is a standby's, or that a process left in the middle of a replay. `missing`: changelogs whose
+        stores are not there.
         """
         state = self.state
-        known = state.positions
-        missing = [each for each in ends if each not in known and begins[each] < ends[each]]
         if missing or is_copied(state):
             self._is_whole = False
         default = self.settings.store_type

@@ -551,6 +551,29 @@ def test_half_a_state_that_is_being_restored_answers_nobody(tmp_path: Path, monk
     task.close()
 
 
+def test_a_state_that_is_opened_without_its_rows_answers_nobody_before_its_changelog_is_found(tmp_path: Path) -> None:
+    """While brokers were away, between the claim and the replay, keys seemed not to be there."""
+    app = App("fruit", key="text", value="text")
+    app.stream("in").group_by_key().count(store="counts")
+    plans = app.topology().sub_topologies()
+    brokers: Any = Brokers(0)
+    task = OpenTask(plans[0], 0, app.settings(), tmp_path, Clients(brokers, brokers, threading.Event()), {})
+    task.claim(Owner(1, 1))
+    with pytest.raises(NotReady, match="restored"):
+        LocalStore("counts", [task]).get("apple")
+    with task.state.snapshot() as written:
+        assert is_copied(written)
+    task.replay(task.ends("read_uncommitted"))
+    task.save()
+    task.start({}, 0)
+    assert LocalStore("counts", [task]).get("apple") is None
+    task.close()
+    task.claim(Owner(1, 2))  # all is there: other processes may go on to read it
+    with task.state.snapshot() as written:
+        assert not is_copied(written)
+    task.close()
+
+
 def test_a_standbys_copy_answers_only_those_who_allow_stale_answers(tmp_path: Path) -> None:
     app = App("fruit", key="text", value="text")
     app.stream("in").group_by_key().count(store="counts")
