@@ -196,7 +196,7 @@ class Task:
         def choose(topic: str, key: Any, value: Any) -> list[int | None]:
             count = self.settings.partition_count(topic) if self.settings.partition_count is not None else 1
             chosen = partitioner(topic, key, value, count)
-            found = [chosen] if chosen is None or isinstance(chosen, int) else list(chosen)
+            found: list[int | None] = [chosen] if chosen is None or isinstance(chosen, int) else list(chosen)
             if self.settings.checks_partitions:
                 check_partitions(topic, found, count)
             return found
