@@ -96,6 +96,7 @@ class OpenTask:
         self.written_at = 0.0
         self._waits = False  # whether commits have left something to be written
         self._is_whole = False  # of all stores: where one is read from its changelog's beginning, when the task starts
+        self._is_stale = False  # as it was opened: nobody else has the task while it is open
         self._may_wait = len(self.changelogs) == len(plan.stores)  # else there are rows that no replay could bring back
 
     @property
@@ -153,6 +154,7 @@ class OpenTask:
         self._mark_half(missing)
         if is_opened:
             self._is_whole = not (missing or is_copied(self._state))
+            self._is_stale = is_stale(self._state, _now_ms())
 
     def _opened(self, directory: Path) -> OpenState:
         return open_state(
@@ -166,8 +168,9 @@ class OpenTask:
     def replay(self, ends: Mapping[ChangelogPartition, int]) -> None:
         bounds = ask_bounds(self._clients.admin, self.changelogs, ends)
         begins = read_from(self.plan, self.state, bounds)
-        if is_stale(self.state, _now_ms()):
+        if self._is_stale:
             begins |= self._forget_stale(begins, bounds)
+            self._is_stale = False
         self._positions = {}
         known = self.state.positions
         self._mark_half([each for each in ends if each not in known and begins[each] < ends[each]])

@@ -125,3 +125,21 @@ def test_state_of_a_task_that_is_always_behind_does_not_grow_old(
         assert task.write_what_waits()
         with task.state.snapshot() as written:
             assert not is_stale(written, now[0])
+
+
+def test_state_that_stayed_open_is_not_old(
+    changelog: Changelog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first commit after a quiet weekend had an unknown outcome, and all state was read again, though nobody else
+    had had the task.
+    """
+    now = [1_000_000]
+    monkeypatch.setattr(open_task, "_now_ms", lambda: now[0])
+    changelog.rows, changelog.end = {0: (b"a", b"1"), 1: (b"b", b"1")}, 3
+    with closing(restored(changelog, tmp_path, 1)) as task:
+        now[0] += 2 * STALE_MS
+        changelog.rows[3], changelog.end = (b"c", b"1"), 5
+        task.drop()
+        task.claim(Owner(1, 2))
+        task.replay(task.ends("read_uncommitted"))
+        assert task.restore.records == 1
