@@ -4,7 +4,7 @@ Columns have times in microseconds, which do not hold all that milliseconds do: 
 record by record from there on, so that what is restored is what was lost.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from itertools import pairwise
 from typing import Final, NamedTuple, cast
@@ -29,7 +29,7 @@ class ChangelogRows(NamedTuple):
 
 def changelog_runs(
     reader: RangeReader, partition: TopicPartition, begin: int, end: int, most: int, given_up: Callable[[], bool]
-) -> Generator[ChangelogRows, None, None]:
+) -> Iterator[ChangelogRows]:
     """Its rows between these offsets, up to `most` at a time. Ends early when `given_up` says so."""
     with closing(reader.columns(partition, begin, end, max_records=most, lost="skip", given_up=given_up)) as runs:
         for columns in runs:

@@ -10,7 +10,7 @@ import threading
 import time
 import zlib
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
@@ -35,7 +35,7 @@ from headwater.streams.slot.changelogs import (
     read_from,
 )
 from headwater.streams.slot.offset_metadata import decode_metadata
-from headwater.streams.slot.stale_state import is_stale, note_saved
+from headwater.streams.slot.stale_state import is_stale, note_saved, went_on
 from headwater.streams.stores.build import build_store
 from headwater.streams.stores.combined_state import OpenState, open_state
 from headwater.streams.stores.snapshot import StateSnapshot
@@ -199,26 +199,13 @@ class OpenTask:
     def _forget_stale(
         self, begins: Mapping[ChangelogPartition, int], bounds: ChangelogBounds
     ) -> dict[ChangelogPartition, int]:
-        """Stores whose changelogs went on without old state: where these are read from now. That there are no records
-        says nothing: of a row that was deleted, compaction leaves none.
-        """
-        known, anew = self.state.positions, {}
-        for changelog, end in bounds.ends.items():
-            begin = begins[changelog]
-            if changelog not in known or begin >= end:
-                continue
-            if end == begin + 1 and not self._has_row(changelog, begin):  # the marker of its own last commit
-                continue
-            self._mark_half([changelog])
-            self.state.forget_store(self.changelogs[changelog], [changelog])
-            anew[changelog] = bounds.begins[changelog]
-        self._clients.check()
-        return anew
-
-    def _has_row(self, changelog: ChangelogPartition, offset: int) -> bool:
-        partition, given_up = TopicPartition(changelog.topic, changelog.partition), self._clients.stopping.is_set
-        with closing(changelog_runs(self._clients.reader, partition, offset, offset + 1, 1, given_up)) as rows:
-            return next(rows, None) is not None
+        """Stores whose changelogs went on without old state: where these are read from now."""
+        known = self.state.positions
+        stale = [each for each, end in bounds.ends.items() if each in known and went_on(begins[each], end)]
+        self._mark_half(stale)
+        for each in stale:
+            self.state.forget_store(self.changelogs[each], [each])
+        return {each: bounds.begins[each] for each in stale}
 
     def _mark_half(self, missing: Collection[ChangelogPartition]) -> None:
         """Readers in this process and in others must not take for the state of the task what is only a part of it: one

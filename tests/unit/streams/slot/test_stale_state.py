@@ -11,10 +11,12 @@ import pytest
 
 from headwater.client.types import EARLIEST
 from headwater.streams import App
-from headwater.streams.slot import open_task
+from headwater.streams.slot import open_task, standby_tasks
 from headwater.streams.slot.changelog_rows import ChangelogRows
+from headwater.streams.slot.changelogs import ChangelogBounds, changelogs_of
 from headwater.streams.slot.open_task import Clients, OpenTask
 from headwater.streams.slot.stale_state import STALE_MS, is_stale
+from headwater.streams.slot.standby_tasks import StandbyTasks
 from headwater.streams.stores.build import build_store
 from headwater.streams.stores.state import Owner
 
@@ -143,3 +145,35 @@ def test_state_that_stayed_open_is_not_old(
         task.claim(Owner(1, 2))
         task.replay(task.ends("read_uncommitted"))
         assert task.restore.records == 1
+
+
+@pytest.mark.parametrize(("end", "begins"), [(3, 3), (4, 3), (5, 0)])
+def test_an_old_copy_that_lacks_nothing_stays(
+    end: int, begins: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The marker behind its last record made it begin anew at each start behind a quiet day, and a task whose slot died
+    meanwhile had no copy to go on with.
+    """
+    now = [1_000_000]
+    monkeypatch.setattr(standby_tasks, "_now_ms", lambda: now[0])
+    read_from: list[int] = []
+    monkeypatch.setattr(StandbyTasks, "_assign", lambda _, positions: read_from.extend(positions.values()))
+    app = App("app", key="text", value="text")
+    app.table("in", store="rows")
+    (plan,) = app.topology().sub_topologies()
+    (rows,) = changelogs = changelogs_of(plan, 0, "app")
+    program: Any = SimpleNamespace(name="app", task_settings=app.settings())
+    admin: Any = None
+
+    def copy(end: int) -> StandbyTasks:
+        standbys = StandbyTasks(program, admin, tmp_path, 1)
+        standbys.add(["0_0"], 1)
+        asked: Any = SimpleNamespace(task="0_0", plan=plan, changelogs=changelogs)
+        standbys._open(asked, ChangelogBounds(changelogs, {rows: 0}, {rows: end}, {rows.topic: b"id"}))
+        return standbys
+
+    with closing(copy(3)) as first:
+        first._copies["0_0"].state.commit({rows: 3})
+    now[0] += 2 * STALE_MS
+    with closing(copy(end)):
+        assert read_from == [0, begins]
