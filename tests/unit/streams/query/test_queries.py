@@ -310,6 +310,31 @@ def test_rows_that_weigh_too_much_are_cut_and_that_is_told(monkeypatch: pytest.M
             assert client.store("fat").get("h")["value"] == {"text": ["x" * 390]}
 
 
+class Pictures:
+    """A serde of records with bytes in them, as those of Avro and Protobuf may have."""
+
+    name = "pictures"
+
+    def serialize(self, value: Any) -> bytes:
+        return bytes(value["bytes"])
+
+    def deserialize(self, data: bytes) -> Any:
+        return {"bytes": data}
+
+
+def test_bytes_within_values_weigh_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each counted as eight: ten thousand pictures of a megabyte were one answer."""
+    monkeypatch.setattr(answers, "BYTES_MAX", 1_000)
+    app = App("fat", key="text", value=Pictures())
+    app.table("in", store="fat")
+    with app.test() as driver:
+        for key in "abcdefgh":
+            driver.pipe("in", key, {"bytes": b"x" * 390}, 5)
+        (task,) = shown(driver)
+        found = answer([(task, task.plan.stores[0])], parse(StoreKind.KEY_VALUE, "all", {}, TEXT))
+    assert (len(found.rows), found.truncated) == (3, True)
+
+
 def test_a_slot_with_some_partitions_looks_first_where_the_key_is() -> None:
     """It counted the partitions that it has, and looked in another one first."""
     with fruit(4) as driver:
