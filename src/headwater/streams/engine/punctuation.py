@@ -46,9 +46,20 @@ class PunctuationQueue:
         self._heap = sorted((schedule.due_ms, sequence, schedule) for _, sequence, schedule in self._heap)
         self.due_ms = self._heap[0][0] if self._heap else inf
 
-    def pass_over(self, now_ms: int) -> None:
-        """What is due at `now_ms` was called then, by somebody who could not save the next due time."""
+    def bring_near(self, now_ms: int) -> None:
+        """None is due later than an interval from now: in another version it was longer, or the clock was set back."""
         for _, _, schedule in self._heap:
+            schedule.due_ms = min(schedule.due_ms, now_ms + schedule.interval_ms)
+        self.moved()
+
+    def pass_over(self, now_ms: int) -> None:
+        """What is due at `now_ms` of stream time was called then, by somebody who could not save the next due time.
+        What is further away than an interval had a longer one in another version: it goes by the grid of the new one.
+        A time below 0 is not known.
+        """
+        for _, _, schedule in self._heap:
+            if 0 <= now_ms < schedule.due_ms - schedule.interval_ms:
+                schedule.due_ms = 0
             if schedule.due_ms <= now_ms:
                 schedule.due_ms = _next_due(schedule, now_ms)
         self.moved()

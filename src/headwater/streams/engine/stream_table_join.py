@@ -41,7 +41,8 @@ class StreamTableJoin(Processor):
         self.buffer_name = buffer_name
         self._grace_ms = grace_ms
         self._stream_time = -1
-        self._number = -1  # of the last record in the buffer; -1 before the buffer was looked at
+        self._number = 0  # of the last record in the buffer
+        self._is_loaded = False
         self._buffer: Any = None
 
     def init(self, context: Context) -> None:
@@ -57,7 +58,7 @@ class StreamTableJoin(Processor):
         if value is None or (mapped is None and not self.left):
             self.context.drop("null key or value")
             return
-        if self._buffer is not None and self._number < 0:
+        if self._buffer is not None and not self._is_loaded:
             self._load()
         if self._buffer is None or key is None or record.timestamp < self._stream_time - self._grace_ms:
             self._join(record)
@@ -73,8 +74,10 @@ class StreamTableJoin(Processor):
             self._buffer.put(place, None)
 
     def _load(self) -> None:
-        """What an earlier life of the task has left in the buffer: no number is used twice."""
-        self._number = 0
+        """What an earlier life of the task has left in the buffer: no number is used twice. The one that was saved may
+        be older than what the changelog has brought back.
+        """
+        self._is_loaded = True
         for (timestamp, _, number), _ in self._buffer.all():
             self._stream_time = max(self._stream_time, timestamp)
             self._number = max(self._number, number)

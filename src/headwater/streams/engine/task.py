@@ -145,7 +145,7 @@ class Task:
         scheduled, self._scheduled = self._scheduled or [], None
         if self._times is not None and self._times.load_schedules(scheduled):
             self._stream_schedules.moved()
-            self._wall_schedules.moved()
+            self._wall_schedules.bring_near(self.wall_clock_ms)
 
     def _entry(self, node: ProcessorNode | SinkNode) -> Forward:
         """What parents call. Stores without timestamps log changes at the time of the record that their own node

@@ -60,7 +60,7 @@ def answer(tasks: Sequence[tuple[Readable, StorePlan]], query: StoreQuery, parti
 
 def _weight(value: Any) -> int:
     """About the bytes that it takes as JSON."""
-    if isinstance(value, str):
+    if isinstance(value, str | bytes | bytearray | memoryview):
         return len(value) + 2
     if isinstance(value, dict):
         return sum([len(str(name)) + 4 + _weight(item) for name, item in value.items()])

@@ -9,8 +9,8 @@ killed process replays those). A store that does not fit its changelog is wiped 
 import threading
 import time
 import zlib
-from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager, closing
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
@@ -35,7 +35,7 @@ from headwater.streams.slot.changelogs import (
     read_from,
 )
 from headwater.streams.slot.offset_metadata import decode_metadata
-from headwater.streams.slot.stale_state import is_stale, note_saved
+from headwater.streams.slot.stale_state import is_stale, note_saved, went_on
 from headwater.streams.stores.build import build_store
 from headwater.streams.stores.combined_state import OpenState, open_state
 from headwater.streams.stores.snapshot import StateSnapshot
@@ -95,7 +95,8 @@ class OpenTask:
         self.restore = RestoreProgress()  # of the last time that it was opened
         self.written_at = 0.0
         self._waits = False  # whether commits have left something to be written
-        self._is_whole = True  # False from where a store is read from its changelog's beginning, until the task starts
+        self._is_whole = False  # of all stores: where one is read from its changelog's beginning, when the task starts
+        self._is_stale = False  # as it was opened: nobody else has the task while it is open
         self._may_wait = len(self.changelogs) == len(plan.stores)  # else there are rows that no replay could bring back
 
     @property
@@ -137,7 +138,9 @@ class OpenTask:
     # Steps
 
     def claim(self, owner: Owner) -> None:
+        is_opened = self._state is None
         if self._state is None:
+            self._is_whole = False
             try:
                 self._state = self._opened(self._directory)
                 for beside in self._directory.parent.glob(f"{self.name}.*-*"):  # from a time when this one was in use
@@ -146,6 +149,12 @@ class OpenTask:
                 fresh = self._directory.with_name(f"{self.name}.{owner.run}-{owner.epoch}")
                 self._state = self._opened(fresh)
         self._state.claim(owner)
+        known = self._state.positions
+        missing = [each for each in self.changelogs if each not in known]
+        self._mark_half(missing)
+        if is_opened:
+            self._is_whole = not (missing or is_copied(self._state))
+            self._is_stale = is_stale(self._state, _now_ms())
 
     def _opened(self, directory: Path) -> OpenState:
         return open_state(
@@ -159,10 +168,12 @@ class OpenTask:
     def replay(self, ends: Mapping[ChangelogPartition, int]) -> None:
         bounds = ask_bounds(self._clients.admin, self.changelogs, ends)
         begins = read_from(self.plan, self.state, bounds)
-        if is_stale(self.state, _now_ms()):
+        if self._is_stale:
             begins |= self._forget_stale(begins, bounds)
+            self._is_stale = False
         self._positions = {}
-        self._mark_half(begins, ends)
+        known = self.state.positions
+        self._mark_half([each for each in ends if each not in known and begins[each] < ends[each]])
         total = sum(ends[each] - begins[each] for each in ends)
         self.restore = progress = RestoreProgress(offsets_total=total, begins=begins, ends=dict(ends))
         for changelog, end in ends.items():
@@ -188,29 +199,20 @@ class OpenTask:
     def _forget_stale(
         self, begins: Mapping[ChangelogPartition, int], bounds: ChangelogBounds
     ) -> dict[ChangelogPartition, int]:
-        """Stores whose changelogs have records that old state does not have: where these are read from now."""
-        known, anew = self.state.positions, {}
-        for changelog, end in bounds.ends.items():
-            begin = begins[changelog]
-            if changelog not in known or begin >= end:
-                continue
-            partition = TopicPartition(changelog.topic, changelog.partition)
-            given_up = self._clients.stopping.is_set
-            with closing(changelog_runs(self._clients.reader, partition, begin, end, 1, given_up)) as rows:
-                if next(rows, None) is None:  # nothing but markers of transactions
-                    continue
-            self.state.forget_store(self.changelogs[changelog], [changelog])
-            anew[changelog] = bounds.begins[changelog]
-        self._clients.check()
-        return anew
+        """Stores whose changelogs went on without old state: where these are read from now."""
+        known = self.state.positions
+        stale = [each for each, end in bounds.ends.items() if each in known and went_on(begins[each], end)]
+        self._mark_half(stale)
+        for each in stale:
+            self.state.forget_store(self.changelogs[each], [each])
+        return {each: bounds.begins[each] for each in stale}
 
-    def _mark_half(self, begins: Mapping[ChangelogPartition, int], ends: Mapping[ChangelogPartition, int]) -> None:
+    def _mark_half(self, missing: Collection[ChangelogPartition]) -> None:
         """Readers in this process and in others must not take for the state of the task what is only a part of it: one
-        that was empty or is a standby's, or that a process left in the middle of a replay.
+        that was empty or is a standby's, or that a process left in the middle of a replay. `missing`: changelogs whose
+        stores are not there.
         """
         state = self.state
-        known = state.positions
-        missing = [each for each in ends if each not in known and begins[each] < ends[each]]
         if missing or is_copied(state):
             self._is_whole = False
         default = self.settings.store_type
@@ -221,8 +223,7 @@ class OpenTask:
     def save(self, behind: bool = False) -> None:
         """What was committed stands. `behind`: more records wait already, so it need not be written each time."""
         self._waits = behind and self._may_wait and self.written_at > 0
-        if not self._waits:
-            note_saved(self.state, _now_ms())
+        note_saved(self.state, _now_ms())
         self.state.commit(self._positions, later=self._waits)
         self._positions = {}
         if not self._waits:

@@ -367,9 +367,9 @@ class Slot:
             committed = False
         if not committed:
             self._failed_in_a_row += 1
+            self._recover()  # first: others may wait for the end of the transaction
             if pause := pause_s(self._failed_in_a_row):
                 self._stopping.wait(pause)
-            self._recover()
             return
         self._failed_in_a_row = 0
         self._purge.committed(self._writer.offsets)

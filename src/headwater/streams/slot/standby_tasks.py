@@ -28,7 +28,7 @@ from headwater.client.types import LATEST, READ_UNCOMMITTED
 from headwater.streams.slot.changelogs import ChangelogBounds, ask_bounds, changelogs_of, offsets_of, read_from
 from headwater.streams.slot.program import Program
 from headwater.streams.slot.slot_report import SlotReport
-from headwater.streams.slot.stale_state import is_stale, note_saved
+from headwater.streams.slot.stale_state import is_stale, note_saved, went_on
 from headwater.streams.stores.build import build_store
 from headwater.streams.stores.combined_state import OpenState, open_state
 from headwater.streams.stores.spec import StoreSpec, StoreType
@@ -175,7 +175,7 @@ class StandbyTasks:
             begins = read_from(asked.plan, state, bounds)
             if is_stale(state, _now_ms()):
                 for where, end in ends.items():
-                    if bounds.begins[where] < begins[where] < end:
+                    if bounds.begins[where] < begins[where] and went_on(begins[where], end):
                         state.forget_store(changelogs[where], [where])
                         begins[where] = bounds.begins[where]
             mark_copy(state, is_copy=True)

@@ -310,6 +310,31 @@ def test_rows_that_weigh_too_much_are_cut_and_that_is_told(monkeypatch: pytest.M
             assert client.store("fat").get("h")["value"] == {"text": ["x" * 390]}
 
 
+class Pictures:
+    """A serde of records with bytes in them, as those of Avro and Protobuf may have."""
+
+    name = "pictures"
+
+    def serialize(self, value: Any) -> bytes:
+        return bytes(value["bytes"])
+
+    def deserialize(self, data: bytes) -> Any:
+        return {"bytes": data}
+
+
+def test_bytes_within_values_weigh_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each counted as eight: ten thousand pictures of a megabyte were one answer."""
+    monkeypatch.setattr(answers, "BYTES_MAX", 1_000)
+    app = App("fat", key="text", value=Pictures())
+    app.table("in", store="fat")
+    with app.test() as driver:
+        for key in "abcdefgh":
+            driver.pipe("in", key, {"bytes": b"x" * 390}, 5)
+        (task,) = shown(driver)
+        found = answer([(task, task.plan.stores[0])], parse(StoreKind.KEY_VALUE, "all", {}, TEXT))
+    assert (len(found.rows), found.truncated) == (3, True)
+
+
 def test_a_slot_with_some_partitions_looks_first_where_the_key_is() -> None:
     """It counted the partitions that it has, and looked in another one first."""
     with fruit(4) as driver:
@@ -548,6 +573,29 @@ def test_half_a_state_that_is_being_restored_answers_nobody(tmp_path: Path, monk
     task.claim(Owner(1, 3))  # as after a commit that failed: what is there is whole
     task.replay(task.ends("read_uncommitted"))
     assert both() == [(5, 7), False]
+    task.close()
+
+
+def test_a_state_that_is_opened_without_its_rows_answers_nobody_before_its_changelog_is_found(tmp_path: Path) -> None:
+    """While brokers were away, between the claim and the replay, keys seemed not to be there."""
+    app = App("fruit", key="text", value="text")
+    app.stream("in").group_by_key().count(store="counts")
+    plans = app.topology().sub_topologies()
+    brokers: Any = Brokers(0)
+    task = OpenTask(plans[0], 0, app.settings(), tmp_path, Clients(brokers, brokers, threading.Event()), {})
+    task.claim(Owner(1, 1))
+    with pytest.raises(NotReady, match="restored"):
+        LocalStore("counts", [task]).get("apple")
+    with task.state.snapshot() as written:
+        assert is_copied(written)
+    task.replay(task.ends("read_uncommitted"))
+    task.save()
+    task.start({}, 0)
+    assert LocalStore("counts", [task]).get("apple") is None
+    task.close()
+    task.claim(Owner(1, 2))  # all is there: other processes may go on to read it
+    with task.state.snapshot() as written:
+        assert not is_copied(written)
     task.close()
 
 

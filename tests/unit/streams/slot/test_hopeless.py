@@ -68,6 +68,16 @@ def test_commits_that_fail_in_a_row_are_tried_at_a_growing_pace() -> None:
     assert [pause_s(n) for n in (0, 1, 2, 6, 7, 10_000)] == [0.0, 0.0, 0.25, 4.0, 5.0, 5.0]
 
 
+def test_a_transaction_that_failed_is_ended_before_the_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stayed open for up to five seconds, and whoever reads committed records of these topics waited behind it."""
+    events: list[str] = []
+    slot, stopping = _slot([False, False], events)
+    monkeypatch.setattr(stopping, "wait", lambda _: events.append("paused"))
+    slot._commit_outputs()
+    slot._commit_outputs()
+    assert events == ["recovered", "recovered", "paused"]
+
+
 @pytest.mark.parametrize(
     "error",
     [
