@@ -178,9 +178,9 @@ def parse_timestamp(text: str) -> datetime:
         moment = _partial_timestamp(shown)
     try:
         moment += timedelta(days=1 if midnight is not None else 0)
+        return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
     except OverflowError:
-        raise EvaluationError(f"Failed to parse timestamp '{text}': it is behind the year 9999") from None
-    return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
+        raise EvaluationError(f"Failed to parse timestamp '{text}': it is not in the years 1 to 9999") from None
 
 
 def _partial_timestamp(text: str) -> datetime:

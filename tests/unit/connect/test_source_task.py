@@ -105,13 +105,15 @@ def test_a_task_that_was_given_up_neither_sends_nor_commits(producer: MemoryProd
 
 def test_a_task_is_stopped_though_a_transform_does_not_close(producer: MemoryProducer) -> None:
     """Its connections, and a replication slot, stayed open."""
-    task = Unstartable()
+    task, closed = Unstartable(), list[str]()
     worker = worker_task(task, ConnectorOffsets(MemoryOffsetStore(), "c"))
     make = worker._make_pipeline
 
     def unclosable() -> Pipeline:
         made = make()
-        made.key.close = lambda: 1 / 0  # type: ignore[method-assign, assignment, return-value]
+        made.key.close = lambda: closed.append("key")  # type: ignore[method-assign]
+        made.value.close = lambda: 1 / 0  # type: ignore[method-assign, assignment, return-value]
+        made.header.close = lambda: closed.append("header")  # type: ignore[method-assign]
         return made
 
     worker._make_pipeline = unclosable
@@ -120,6 +122,7 @@ def test_a_task_is_stopped_though_a_transform_does_not_close(producer: MemoryPro
     assert (worker.state, producer.closed_with) == (State.FAILED, [0])
     assert "ZeroDivisionError" not in (worker.trace or "")
     assert task.stopped.is_set()
+    assert set(closed) == {"key", "header"}, "a converter was left open behind another"
 
 
 class Unstartable(SourceTask):

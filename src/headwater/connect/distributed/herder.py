@@ -400,10 +400,12 @@ class DistributedHerder:
     def _check_current(self, task: TransactionalTask) -> None:
         state = self._configs.refreshed()
         current = state.generations.get(task.id.connector) == task.generation
-        if task.stopping.is_set() or task.cancelled or not current or task.id.connector not in state.configs:
+        if _is_over(task) or not current or task.id.connector not in state.configs:
             raise superseded(task)
         if not self.membership.is_member():
             raise ConnectError(f"The group does not know this worker any more: the task {task.id} may run elsewhere")
+        if _is_over(task):  # ended meanwhile: that answer may wait for the next generation
+            raise superseded(task)
 
     # In the herder's thread
 
@@ -488,6 +490,10 @@ class DistributedHerder:
             self._work.reconfigure(wish)
         else:
             self._work.connector_failed(*wish)
+
+
+def _is_over(task: TransactionalTask) -> bool:
+    return task.stopping.is_set() or task.cancelled
 
 
 def _shown_status(status: Status, **first: Any) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 task.
 """
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
@@ -106,12 +107,14 @@ class Pipeline:
         )
 
     def close(self) -> None:
-        for step in self.steps:
-            step.transform.close()
-            if step.predicate is not None:
-                step.predicate.close()
-        for converter in (self.key, self.value, self.header):
-            converter.close()
+        """All of them, also behind one that raises."""
+        with contextlib.ExitStack() as stack:
+            for converter in (self.key, self.value, self.header):
+                stack.callback(converter.close)
+            for step in self.steps:
+                stack.callback(step.transform.close)
+                if step.predicate is not None:
+                    stack.callback(step.predicate.close)
 
 
 def _apply(step: Step, record: ConnectRecord) -> ConnectRecord | None:

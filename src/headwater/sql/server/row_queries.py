@@ -253,6 +253,8 @@ class RowQueries:
     def _register(self, made: push.PushQuery) -> None:
         """It counts from now on; one whose rows nobody begins to read is forgotten."""
         self.pushes[made.id] = made
+        if self._is_closing:
+            made.close()
 
         def forget() -> None:
             if not made.has_begun:

@@ -15,7 +15,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Final
 
-from headwater.base.errors import KafkaError
+from headwater.base.errors import KafkaError, UserError
 from headwater.base.ids import TopicPartition
 from headwater.client import AsyncConsumer
 from headwater.sql.language.errors import SqlError
@@ -106,6 +106,17 @@ class TableView:
         """The rows of a look-up, as of now: what was committed before this call is in them, but for the last `lag_max`
         offsets of each partition. A partition that was added counts after a second.
         """
+        try:
+            await self._catch_up(lag_max)
+        except (KafkaError, UserError):
+            self._check()  # what the consumer of a closed view says means nothing
+            raise
+        names = self._named(lookup)
+        if names is None:
+            return list(self._rows.values())
+        return [self._rows[each] for each in names if each in self._rows]
+
+    async def _catch_up(self, lag_max: int) -> None:
         assert self._consumer is not None
         if asyncio.get_running_loop().time() - self._partitions_asked >= _PARTITIONS_ASKED_S:
             await self._take_partitions(self._consumer)
@@ -122,10 +133,6 @@ class TableView:
                 if not self._in_hand:
                     self._read[each.partition] = max(self._read[each.partition], position)
         self._check()
-        names = self._named(lookup)
-        if names is None:
-            return list(self._rows.values())
-        return [self._rows[each] for each in names if each in self._rows]
 
     def _check(self) -> None:
         """Raises what has ended the reading of the topic, if something has."""

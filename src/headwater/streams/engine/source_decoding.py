@@ -1,25 +1,18 @@
 """From bytes to the records of a source: keys and values by its serdes, timestamps by its extractor. Owns nothing."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from headwater.base.errors import UserError
 from headwater.streams.engine.failures import FailureHandler, own_line
 from headwater.streams.engine.partition_group import Decode
 from headwater.streams.engine.table_source import TableSource
 from headwater.streams.model.record import InputRecord, Record
-from headwater.streams.model.time import (
-    fail_on_invalid_timestamp,
-    use_partition_time_on_invalid_timestamp,
-    wallclock_timestamp,
-)
+from headwater.streams.model.time import fail_on_invalid_timestamp, wallclock_timestamp
 from headwater.streams.topology.topology import Node, ProcessorNode, SourceNode
 
 if TYPE_CHECKING:
     from headwater.streams.engine.task_settings import TaskSettings
-
-
-_TELL_THEMSELVES: Final = (fail_on_invalid_timestamp, use_partition_time_on_invalid_timestamp)
 
 
 def source_decoder(
@@ -43,9 +36,9 @@ def source_decoder(
         try:
             timestamp = extract(record, raw, partition_time)
             is_valid = timestamp >= 0
+        except UserError:  # it tells what is wrong with the record itself
+            raise
         except Exception as error:  # as in Kafka Streams, no policy is asked; but which record it was is told
-            if extract in _TELL_THEMSELVES:
-                raise
             raise extraction_failed(error, raw, node.name) from error
         if not is_valid:
             failures.drop("negative timestamp")

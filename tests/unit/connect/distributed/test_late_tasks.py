@@ -1,9 +1,10 @@
 """What comes too late starts nothing: task configs of a connector that was stopped, a restart of a task that was given
-up.
+up, a place in the group that is known after the task was ended.
 """
 
+import threading
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -15,8 +16,10 @@ from headwater.connect.distributed.config_records import (
     TasksCommit,
 )
 from headwater.connect.distributed.config_state import ConfigState
+from headwater.connect.distributed.herder import DistributedHerder
 from headwater.connect.distributed.leader import Leader
 from headwater.connect.distributed.local_work import LocalWork
+from headwater.connect.errors import ConnectError
 from headwater.connect.runtime.refusals import Conflict
 from headwater.connect.runtime.task import State, TaskId
 
@@ -33,6 +36,9 @@ class Store:
     def claim(self) -> None: ...
 
     def refreshed(self) -> ConfigState:
+        return self.state.snapshot()
+
+    def snapshot(self) -> ConfigState:
         return self.state.snapshot()
 
     def write(self, *records: ConfigRecord) -> ConfigState:
@@ -93,3 +99,30 @@ def test_a_task_that_was_given_up_is_not_restarted() -> None:
     work.start_what_is_not(frozenset({TASK}), state)
     work.restart_task(TASK, state)
     assert [each.status.state for each in around.told] == [State.FAILED, State.UNASSIGNED, State.FAILED]
+
+
+class Ended:
+    """A task that is ended while its worker asks the group."""
+
+    id, generation, cancelled = TASK, 1, False
+
+    def __init__(self, how: str) -> None:
+        self.stopping, self._how = threading.Event(), how
+
+    def is_member(self) -> bool:
+        if self._how == "stopped":
+            self.stopping.set()
+        self.cancelled = self._how == "given up"
+        return True
+
+
+@pytest.mark.parametrize("how", ["stopped", "given up"])
+def test_a_task_that_is_ended_while_the_group_is_asked_takes_no_transactional_id(how: str) -> None:
+    """The answer may wait for the next generation, which has given the task to another worker: that one was fenced."""
+    store = Store(TaskConfig(TASK, {}), TasksCommit("c", 1))
+    store.state.unfenced.clear()
+    task, anything = Ended(how), cast("Any", None)
+    herder = DistributedHerder(cast("Any", SimpleNamespace(exactly_once=True)), cast("Any", store), *[anything] * 3)
+    herder.membership = cast("Any", task)
+    with pytest.raises(ConnectError, match="this one is over"):
+        herder.before_producer(task)

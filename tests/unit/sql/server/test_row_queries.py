@@ -209,6 +209,11 @@ class _Quiet:
     async def partitions_for(self, _topic: str) -> list[Any]:
         return []
 
+    async def beginning_offsets(self, _places: Any) -> dict[Any, int]:
+        return {}
+
+    end_offsets = beginning_offsets
+
     def assign(self, _places: Any) -> None:
         pass
 
@@ -234,3 +239,18 @@ def test_print_ends_with_its_server(monkeypatch: pytest.MonkeyPatch) -> None:
         return [each async for each in lines]
 
     assert asyncio.run(scene()) == []
+
+
+def test_a_push_query_that_comes_while_its_server_stops_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its rights were still being asked for when the others were ended: the server waited for it."""
+    monkeypatch.setattr(push, "AsyncConsumer", _Quiet)
+    node = SqlNode(SqlServerConfig.of({"bootstrap.servers": "127.0.0.1:1"})[0])
+    node.engine.session.run("CREATE STREAM s (n INT) WITH (kafka_topic='s', value_format='JSON', partitions=1);")
+
+    async def scene() -> list[Any]:
+        node.row_queries.end_answers()
+        answer = await node.row_queries.query("SELECT * FROM s EMIT CHANGES;", {}, {})
+        return [row async for row in answer.rows]
+
+    assert asyncio.run(asyncio.wait_for(scene(), 30)) == []
+    assert node.row_queries.pushes == {}

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from headwater.base.errors import UserError
 from headwater.base.ids import TopicPartition
 from headwater.sql.language.errors import SqlError
 from headwater.sql.plan.session import Session
@@ -166,9 +167,28 @@ class Silent(TwoPolls):
         raise AssertionError
 
 
-def test_a_query_whose_table_is_dropped_meanwhile_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+class Unanswered(Silent):
+    """Nor does what was asked; whoever waits hears when it is closed."""
+
+    def __init__(self, settings: Any) -> None:
+        super().__init__(settings)
+        self._closed = asyncio.Event()
+
+    async def end_offsets(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        del places
+        await self._closed.wait()
+        raise UserError("The client cannot be used any more", "it is closed")
+
+    async def close(self) -> None:
+        self._closed.set()
+
+
+@pytest.mark.parametrize("consumer", [Silent, Unanswered])
+def test_a_query_whose_table_is_dropped_meanwhile_is_told_so(
+    monkeypatch: pytest.MonkeyPatch, consumer: type[Silent]
+) -> None:
     """It ended as if whoever asked had gone, and the answer was cut off without a word."""
-    monkeypatch.setattr(views, "AsyncConsumer", Silent)
+    monkeypatch.setattr(views, "AsyncConsumer", consumer)
     session = Session()
     session.run("CREATE TABLE t (k STRING PRIMARY KEY, v INT) WITH (kafka_topic='t', value_format='JSON');")
     opened = views.Views({}, 10)
