@@ -4,7 +4,7 @@ import dataclasses
 import sqlite3
 import threading
 from collections.abc import Iterator
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 from headwater.connect.connector_config.validation import validate
 from headwater.connect.connectors.jdbc_sink import JdbcSinkConnector
 from headwater.connect.connectors.jdbc_source import JdbcSourceConnector, JdbcSourceTask, is_whole
+from headwater.connect.connectors.jdbc_url import dialect_of
 from headwater.connect.data import schema as s
 from headwater.connect.data.record import Header, SinkRecord
 from headwater.connect.data.struct import Struct
@@ -365,6 +366,69 @@ def test_a_database_that_is_away_is_asked_again(database: Database, sources: lis
     database("CREATE TABLE t (id INTEGER PRIMARY KEY)")
     database("INSERT INTO t VALUES (7)")
     assert source.rows() == [{"id": 7}]
+
+
+def test_a_query_that_the_database_refuses_fails_its_task(database: Database, sources: list[Source]) -> None:
+    """The task asked again and again, and its status said RUNNING."""
+    sources.append(Source(database, query="SELECT * FROM nonesuch"))
+    with pytest.raises(ConnectError, match="no such table: nonesuch") as told:
+        sources[0].poll()
+    assert not isinstance(told.value, RetriableError)
+    database("CREATE TABLE nonesuch (i INT)")
+    database("INSERT INTO nonesuch VALUES (1)")
+    assert sources[0].rows()[0] == {"i": 1}
+
+
+def test_which_errors_of_the_drivers_are_a_wrong_statement() -> None:
+    psycopg, pymysql = pytest.importorskip("psycopg"), pytest.importorskip("pymysql")
+    postgres, mariadb = (
+        dialect_of({"connection.url": url, "connection.user": None, "connection.password": None, "db.timezone": "UTC"})
+        for url in ("jdbc:postgresql://host/shop", "jdbc:mariadb://host/shop")
+    )
+    assert postgres.refuses_statement(psycopg.errors.UndefinedTable("no such table"))
+    assert not postgres.refuses_statement(psycopg.OperationalError("the connection is lost"))
+    assert mariadb.refuses_statement(pymysql.err.ProgrammingError(1146, "no such table"))
+    assert mariadb.refuses_statement(pymysql.err.OperationalError(1054, "no such column"))
+    assert not mariadb.refuses_statement(pymysql.err.OperationalError(2013, "the connection is lost"))
+
+
+def test_a_value_that_is_not_of_its_columns_type_is_told_with_the_column(
+    database: Database, sources: list[Source]
+) -> None:
+    database("CREATE TABLE t (id INTEGER PRIMARY KEY, amount INTEGER)")
+    database("INSERT INTO t VALUES (1, 'seven')")
+    sources.append(Source(database))
+    with pytest.raises(ConnectError, match=r"^The column 'amount' of t: the value 'seven' is not of type int64$"):
+        sources[0].rows()
+
+
+@pytest.mark.parametrize(("declared", "value"), [("TEXT", "a"), ("REAL", 1.5)])
+def test_an_incrementing_column_of_other_than_whole_numbers_is_told(
+    database: Database, sources: list[Source], declared: str, value: object
+) -> None:
+    """A text was Python's "invalid literal for int()", and a row with 1.5 came again and again."""
+    database(f"CREATE TABLE t (id {declared})")
+    database("INSERT INTO t VALUES (?)", value)
+    sources.append(Source(database, mode="incrementing", incrementing_column_name="id"))
+    with pytest.raises(ConnectError, match=r"The column 'id' of t has the value .* is a column of whole numbers"):
+        sources[0].rows()
+
+
+def test_sqlite_columns_of_other_types_than_sqlites_own(database: Database, sources: list[Source]) -> None:
+    """JSON, UUID and the TIME that JdbcSink makes were taken for numbers, which their values are not; and SQLite's
+    driver for Java writes dates and times as milliseconds.
+    """
+    database("CREATE TABLE t (j JSON, u UUID, t TIME, t2 TIME, d DATE, n NUMERIC(8, 2))")
+    database("""INSERT INTO t VALUES ('{"a": 1}', 'f47ac10b', '12:34:56.000000', 1000, 1704164645000, 1.25)""")
+    sources.append(Source(database))
+    assert sources[0].rows()[0] == {
+        "j": '{"a": 1}',
+        "u": "f47ac10b",
+        "t": time(12, 34, 56),
+        "t2": time(0, 0, 1),
+        "d": date(2024, 1, 2),
+        "n": 1.25,
+    }
 
 
 # The sink

@@ -61,6 +61,10 @@ class Dialect:
         """What the database said, for people."""
         return str(error)
 
+    def refuses_statement(self, error: Exception) -> bool:
+        """Whether the SQL is wrong for the database as it is: a slip, a name that is not there, a missing right."""
+        raise NotImplementedError
+
     def cursor(self, connection: Any) -> Any:
         """One that does not fetch everything at once, where that can be chosen."""
         return connection.cursor()
@@ -134,12 +138,13 @@ class Dialect:
         return f"{self.insert(table, [*keys, *others])} ON CONFLICT ({target}) {action}"
 
 
-_SQLITE_TYPES: Final = (  # the first word that is in the declared type
+_SQLITE_TYPES: Final = (  # the first word that is in the declared type; of one that has none of them, values are text
     ("BOOL", s.BOOLEAN),
     ("INT", s.INT64),
     ("DATETIME", s.TIMESTAMP_SCHEMA),
     ("TIMESTAMP", s.TIMESTAMP_SCHEMA),
     ("DATE", s.DATE_SCHEMA),
+    ("TIME", s.TIME_SCHEMA),
     ("CHAR", s.STRING),
     ("CLOB", s.STRING),
     ("TEXT", s.STRING),
@@ -147,6 +152,8 @@ _SQLITE_TYPES: Final = (  # the first word that is in the declared type
     ("REAL", s.FLOAT64),
     ("FLOA", s.FLOAT64),
     ("DOUB", s.FLOAT64),
+    ("NUM", s.FLOAT64),
+    ("DEC", s.FLOAT64),
 )
 _MICROSECONDS: Final = "headwater_microseconds"  # a function that each connection gets
 _PLAIN: Final[dict[type, Schema]] = {bool: s.BOOLEAN, int: s.INT64, float: s.FLOAT64, bytes: s.BYTES}
@@ -168,6 +175,9 @@ class Sqlite(Dialect):
             return made
         except sqlite3.Error as error:
             raise RetriableError(f"Cannot open the database: {error}") from None
+
+    def refuses_statement(self, error: Exception) -> bool:
+        return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
 
     def tables(self, connection: Any) -> list[str]:
         found = connection.execute(
@@ -224,7 +234,7 @@ class Sqlite(Dialect):
 
 def _sqlite_schema(declared: str, required: bool) -> Schema:
     upper = declared.upper()
-    found = next((schema for word, schema in _SQLITE_TYPES if word in upper), s.STRING if not upper else s.FLOAT64)
+    found = next((schema for word, schema in _SQLITE_TYPES if word in upper), s.STRING)
     return found if required else found.as_optional()
 
 
@@ -283,6 +293,9 @@ class Postgresql(Dialect):
             return connection
         except self._psycopg.Error as error:
             raise RetriableError(f"Cannot connect to the database: {error}") from None
+
+    def refuses_statement(self, error: Exception) -> bool:
+        return isinstance(error, self._psycopg.ProgrammingError)
 
     def escaped(self, sql: str) -> str:
         return sql.replace("%", "%%")
@@ -350,7 +363,9 @@ class Postgresql(Dialect):
 
 
 def from_database(schema: Schema, value: Any) -> Any:
-    """A value of the driver's as Connect has it."""
+    """A value of the driver's as Connect has it. SQLite's dates and times that are numbers count milliseconds, as its
+    driver for Java writes them. Raises ConnectError for what is no value of this type.
+    """
     if value is None:
         return None
     try:
@@ -358,8 +373,12 @@ def from_database(schema: Schema, value: Any) -> Any:
             case s.DECIMAL:
                 return Decimal(str(value)).quantize(Decimal(1).scaleb(-scale_of(schema)))
             case s.DATE:
+                if isinstance(value, int | float):
+                    return moment_of(value).date()
                 return value if isinstance(value, date) else date.fromisoformat(str(value)[:10])
             case s.TIME:
+                if isinstance(value, int | float):
+                    return moment_of(value).time()
                 if isinstance(value, timedelta):  # as MariaDB has it
                     return millis_to_time(value // timedelta(milliseconds=1))
                 found = value if isinstance(value, time) else time.fromisoformat(str(value))
@@ -377,7 +396,7 @@ def from_database(schema: Schema, value: Any) -> Any:
                 return float(value)
         return int(value)
     except (ValueError, TypeError, ArithmeticError, DataError):
-        raise ConnectError(f"The value {value!r} of a column is not a {schema.name or schema.type}") from None
+        raise ConnectError(f"the value {value!r} is not of type {schema.name or schema.type}") from None
 
 
 def _microseconds(value: Any) -> int | None:

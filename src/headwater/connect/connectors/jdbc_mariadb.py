@@ -114,6 +114,8 @@ _TYPE_CODES: Final = {
     1: s.INT16, 2: s.INT32, 3: s.INT64, 4: s.FLOAT32, 5: s.FLOAT64, 7: s.TIMESTAMP_SCHEMA, 8: s.INT64, 9: s.INT32,
     10: s.DATE_SCHEMA, 11: s.TIME_SCHEMA, 12: s.TIMESTAMP_SCHEMA, 13: s.INT16, 14: s.DATE_SCHEMA, 16: s.BYTES,
 }  # fmt: skip
+# What PyMySQL has among the errors of an operation: a column that is not there, no right to a table, or to a column.
+_WRONG_STATEMENTS: Final = ((1054,), (1142,), (1143,))
 _DECIMAL_CODES: Final = (0, 246)
 
 
@@ -169,6 +171,9 @@ class Mariadb(Dialect):
             case (int(code), str(text)):
                 return f"{text} ({code})"
         return str(error) or "The connection was lost"
+
+    def refuses_statement(self, error: Exception) -> bool:
+        return isinstance(error, self._pymysql.ProgrammingError) or error.args[:1] in _WRONG_STATEMENTS
 
     def escaped(self, sql: str) -> str:
         return sql.replace("%", "%%")

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any, ClassVar, Final
 
 from headwater.base.config.validators import AtLeast, OneOf
@@ -136,19 +137,37 @@ class _Query:
             value = Struct(schema)
             for column, each in zip(columns, row, strict=True):
                 if each is not None:
-                    value.put(column.name, from_database(column.schema, each))
+                    value.put(column.name, self._value(column, each))
             self._advance(columns, row, after)
             made.append(SourceRecord(topic=topic, value_schema=schema, value=value, timestamp_ms=now_ms, source_partition=self.partition, source_offset=self._offset()))  # fmt: skip
         return made
 
+    def _value(self, column: Column, found: Any) -> Any:
+        try:
+            return from_database(column.schema, found)
+        except ConnectError as error:
+            raise ConnectError(f"The column {column.name!r} of {self.table or 'the query'}: {error}") from None
+
     def _advance(self, columns: Sequence[Column], row: Sequence[Any], after: Sequence[Any] | None) -> None:
         names = [each.name for each in columns]
         if self._incrementing:
-            self._last_number = int(row[place_of(self._incrementing, names)])
+            self._last_number = self._number(row[place_of(self._incrementing, names)])
         if self._timestamps:
             here = _when(self._timestamps, names, row)
             if self._incrementing or after is None or _when(self._timestamps, names, after) != here:
                 self._last_moment = here
+
+    def _number(self, found: Any) -> int:
+        try:
+            number = int(found)
+        except (ValueError, TypeError, ArithmeticError):
+            number = None
+        if number is None or (isinstance(found, float | Decimal) and number != found):
+            raise ConnectError(
+                f"The column {self._incrementing!r} of {self.table or 'the query'} has the value {found!r}: "
+                "incrementing.column.name is a column of whole numbers"
+            )
+        return number
 
     def _offset(self) -> dict[str, Any] | None:
         offset: dict[str, Any] = {}
@@ -243,6 +262,7 @@ class JdbcSourceTask(SourceTask):
         self._stop = threading.Event()
         self._connection: Any = None
         self._open: Generator[list[SourceRecord], None, None] | None = None
+        self._asked: _Query | None = None  # whose rows those are, or were
 
     def start(self, props: Mapping[str, str]) -> None:
         config = self._config = JdbcSourceConnector.config_def.parse(props)
@@ -265,10 +285,27 @@ class JdbcSourceTask(SourceTask):
             return self._next()
         except self._dialect.errors as error:
             self.close()
-            raise RetriableError(f"The database said: {self._dialect.message(error)}") from None
+            kind = ConnectError if self._stays_refused(error) else RetriableError
+            raise kind(f"The database said: {self._dialect.message(error)}") from None
         except RetriableError:
             self.close()
             raise
+
+    def _stays_refused(self, error: Exception) -> bool:
+        """Whether to ask again does not help, so that the status has to say it. A table that is gone is left to the
+        connector, which looks for new and deleted ones.
+        """
+        if not self._dialect.refuses_statement(error) or self._asked is None:
+            return False
+        if self._asked.table is None:
+            return True
+        try:
+            with contextlib.closing(self._dialect.connect()) as connection:
+                return bool(self._dialect.columns(connection, self._asked.table))
+        except RetriableError:
+            return False
+        except self._dialect.errors:
+            return False
 
     def _next(self) -> list[SourceRecord] | None:
         if self._open is not None:
@@ -286,6 +323,7 @@ class JdbcSourceTask(SourceTask):
             self._stop.wait(min(wait, 0.5))
             return None
         query.due = time.monotonic() + self._config["poll.interval.ms"] / 1000
+        self._asked = query
         self._open = query.rows(self._connection, self._config["batch.max.rows"])
         return self._next()
 
