@@ -9,11 +9,22 @@ from typing import Any
 import pytest
 
 from headwater.base.ids import TopicPartition
+from headwater.connect.connector_config.validation import validate
 from headwater.connect.connectors.file_sink import FileStreamSinkTask
 from headwater.connect.connectors.file_source import FileStreamSourceConnector, FileStreamSourceTask, Lines
 from headwater.connect.data.record import SinkRecord
 from headwater.connect.errors import ConfigError, ConnectError, RetriableError
+from headwater.connect.plugins import Catalog
 from headwater.connect.runtime.offsets import ConnectorOffsets, MemoryOffsetStore
+
+
+def test_polls_that_could_give_no_line_are_refused() -> None:
+    """With batch.size=0 the task ran, and no line came."""
+    config = {"connector.class": "FileStreamSource", "name": "c", "topic": "t", "batch.size": "0"}
+    checked = validate(Catalog(installed=False), config)
+    assert {name: each.errors for name, each in checked.values.items() if each.errors} == {
+        "batch.size": ["Invalid value 0 for configuration batch.size: Value must be at least 1"]
+    }
 
 
 class Context:

@@ -529,6 +529,17 @@ def test_a_database_that_stays_away_ends_the_task_after_its_retries(database: Da
     kit.close()
 
 
+def test_a_database_that_cannot_be_connected_ends_the_task_after_its_retries(tmp_path: Path) -> None:
+    """The task tried for ever, whatever max.retries was, and its status said RUNNING."""
+    kit = SinkKit(JdbcSinkConnector, {"connection.url": f"jdbc:sqlite:{tmp_path}/gone/my.db", "max.retries": "1"})
+    with pytest.raises(RetriableError, match="Cannot open the database"):
+        put(kit, row(1))
+    with pytest.raises(ConnectError, match="Cannot open the database") as told:
+        put(kit, row(1))
+    assert not isinstance(told.value, RetriableError)
+    kit.close()
+
+
 def test_names_are_quoted_and_values_bound(database: Database) -> None:
     evil = 'x"; DROP TABLE t; --'
     schema = s.struct([(evil, s.STRING)])

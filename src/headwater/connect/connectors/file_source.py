@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from itertools import accumulate
 from typing import Any, ClassVar, Final
 
+from headwater.base.config.validators import AtLeast
 from headwater.connect.api import SourceConnector, SourceOffsets, SourceTask
 from headwater.connect.config.definition import ConfigDef
 from headwater.connect.config.keys import HIGH, LOW, REQUIRED, NonEmptyText, text, whole
@@ -209,7 +210,7 @@ class FileStreamSourceConnector(SourceConnector):
     config_def: ClassVar[ConfigDef] = ConfigDef(
         text("file", None, HIGH, "The file. Without one, lines come from stdin (standalone workers only)."),
         text("topic", REQUIRED, HIGH, "The topic that lines go to.", NonEmptyText()),
-        whole("batch.size", 2000, LOW, "How many lines one poll gives at most."),
+        whole("batch.size", 2000, LOW, "How many lines one poll gives at most.", AtLeast(1)),
     )
     task_class = FileStreamSourceTask
 

@@ -74,15 +74,21 @@ class JdbcSinkTask(SinkTask):
                 self._transaction(records, by_one=True)
             self._failures = 0
         except self._dialect.errors as error:
-            self._give_up()
-            self._failures += 1
-            if self._failures > self._config["max.retries"]:
-                raise ConnectError(f"The database said: {self._dialect.message(error)}") from None
-            self.context.timeout(self._config["retry.backoff.ms"])
-            raise RetriableError(f"The database said: {self._dialect.message(error)}") from None
+            raise self._failed(f"The database said: {self._dialect.message(error)}") from None
+        except RetriableError as error:  # there is no connection
+            raise self._failed(str(error)) from None
         except ConnectError:
             self._give_up()
             raise
+
+    def _failed(self, told: str) -> ConnectError:
+        """What to raise after a transaction that failed: to try it again, as often as `max.retries` has it."""
+        self._give_up()
+        self._failures += 1
+        if self._failures > self._config["max.retries"]:
+            return ConnectError(told)
+        self.context.timeout(self._config["retry.backoff.ms"])
+        return RetriableError(told)
 
     def _transaction(self, records: Sequence[SinkRecord], *, by_one: bool) -> None:
         """Writes what is new of the records, and reports those that cannot be rows. `by_one`: those too that the
