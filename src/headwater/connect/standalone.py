@@ -20,7 +20,7 @@ from headwater.connect.errors import ConnectError
 from headwater.connect.plugins import Catalog
 from headwater.connect.rest.api import connect_door
 from headwater.connect.rest.security import security_of
-from headwater.connect.runtime.config_checks import ConfigChecks
+from headwater.connect.runtime.config_checks import ConfigChecks, check_worker
 from headwater.connect.runtime.herder import TARGETS, StandaloneHerder
 from headwater.connect.runtime.offsets import FileOffsetStore
 from headwater.connect.runtime.task import State
@@ -99,7 +99,9 @@ class StandaloneService:
         store = await asyncio.to_thread(FileOffsetStore, self._config["offset.storage.file.filename"])
         if self._config.unknown:
             logger.warning("event=unknown-properties names=%s", ",".join(self._config.unknown)[:2000])
-        worker = Worker(self._config, store, self._catalog)
+        catalog = self._catalog if self._catalog is not None else Catalog(self._config["plugin.allowlist"])
+        check_worker(self._config, catalog)
+        worker = Worker(self._config, store, catalog)
         checks = ConfigChecks(worker)
         for file in self._connectors:  # a wrong config is told at once, brokers or not
             await _told_of(file, checks.check, {**file.config, "name": file.name})

@@ -34,6 +34,22 @@ def test_brokers_that_are_away_are_told_and_no_door_is_opened(tmp_path: Path, mo
     asyncio.run(run())
 
 
+def test_a_worker_whose_own_converters_are_wrong_does_not_start(tmp_path: Path) -> None:
+    """It said `ready`, and every task of connectors without converters of their own failed."""
+    worker = {
+        "listeners": "http://127.0.0.1:0",
+        "offset.storage.file.filename": str(tmp_path / "offsets"),
+        "key.converter": "Nope",
+        "value.converter": "JsonConverter",
+        "value.converter.schemas.enable": "maybe",
+        "header.converter": "NoHeaders",
+    }
+    with pytest.raises(UserError) as told:
+        asyncio.run(StandaloneService(worker, []).start())
+    for name in ("key.converter: Class Nope", "header.converter: Class NoHeaders", "value.converter.schemas.enable"):
+        assert name in str(told.value)
+
+
 @pytest.mark.parametrize(
     ("code", "asked"), [(ErrorCode.BROKER_NOT_AVAILABLE, 3), (ErrorCode.SASL_AUTHENTICATION_FAILED, 1)]
 )

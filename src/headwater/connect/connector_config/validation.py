@@ -20,11 +20,20 @@ from headwater.connect.config.definition import (
 )
 from headwater.connect.config.keys import LOW, text
 from headwater.connect.config.secrets import forms_of, is_secret, redacted, secrets_in_addresses, shown
-from headwater.connect.connector_config.common import ERRORS, PREDICATES, TRANSFORMS, connector_def, step_keys
+from headwater.connect.connector_config.common import (
+    ERRORS,
+    PREDICATES,
+    TRANSFORMS,
+    common_def,
+    connector_def,
+    step_keys,
+)
 from headwater.connect.connector_config.topic_creation_keys import wrong_topic_creation
 from headwater.connect.errors import ConfigError, ConnectError
 from headwater.connect.java_regex import compile_java
 from headwater.connect.plugins import Catalog, Kind, Plugin
+
+_CONVERTERS = ("key.converter", "value.converter", "header.converter")
 
 
 class Validation(NamedTuple):
@@ -218,6 +227,14 @@ def _converters(catalog: Catalog, props: Props, values: dict[str, ConfigValue]) 
             checked[each] = ConfigValue(key, own[each], errors=[unknown_property(plugin.cls.__name__, prefix + each)])
         made |= {prefix + each: _prefixed(value, prefix, None) for each, value in checked.items()}
     return made
+
+
+def wrong_converters(catalog: Catalog, worker: Props) -> list[str]:
+    """What is wrong with the worker's own converters, which connectors have that bring none."""
+    keys = [key for key in common_def(catalog) if key.name.startswith(_CONVERTERS)]
+    values = ConfigDef(*keys).validate(worker)
+    values |= _converters(catalog, worker, values)
+    return [error for each in values.values() for error in each.errors]
 
 
 def _check_together(plugin: Plugin, values: dict[str, ConfigValue]) -> None:

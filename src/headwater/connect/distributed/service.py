@@ -27,6 +27,7 @@ from headwater.connect.rest.api import Route, connect_door
 from headwater.connect.rest.forwarding import Forwarding
 from headwater.connect.rest.loggers import set_level
 from headwater.connect.rest.security import peers_tls, security_of
+from headwater.connect.runtime.config_checks import check_worker
 from headwater.connect.slots.worker_slots import open_slots, wants_slots
 from headwater.connect.standalone import read_properties
 from headwater.web.content import json_body
@@ -80,6 +81,8 @@ class DistributedService:
     def _open(self) -> DistributedHerder:
         """The topics, made where they are missing and read to their ends."""
         config = self._config
+        catalog = self._catalog if self._catalog is not None else Catalog(config["plugin.allowlist"])
+        check_worker(config, catalog)
         providers = Providers(config.props)
 
         def worker_settings(kind: str) -> dict[str, str]:
@@ -111,7 +114,7 @@ class DistributedService:
             each.start()
 
         own = stores_of_connectors(config, consumer, producer, admin, self._opened)
-        worker = TransactionalWorker(config, offsets, self._catalog, own)
+        worker = TransactionalWorker(config, offsets, catalog, own)
         herder = DistributedHerder(worker, configs, statuses, self._refused, _set_level)
         if wants_slots(config, in_group=True):
             open_slots(worker, permission_answers(herder), run_slot)

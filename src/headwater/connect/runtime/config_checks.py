@@ -5,13 +5,23 @@ answer.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from headwater.base.errors import UserError
+from headwater.connect.config.providers import Providers
 from headwater.connect.config.secrets import forms_of, redacted
 from headwater.connect.connector_config.client_overrides import check_logins, checked_overrides
-from headwater.connect.connector_config.validation import Delivery, Validation, names_plugins, validate
+from headwater.connect.connector_config.validation import (
+    Delivery,
+    Validation,
+    names_plugins,
+    validate,
+    wrong_converters,
+)
 from headwater.connect.errors import ConfigError, ConnectError
+from headwater.connect.plugins import Catalog
 from headwater.connect.runtime.refusals import BadRequest
 
 if TYPE_CHECKING:
+    from headwater.connect.config.worker import WorkerConfig
     from headwater.connect.runtime.worker import Worker
 
 
@@ -39,6 +49,18 @@ def wrong_offsets_topic(connector: Mapping[str, str], worker: Mapping[str, str])
 
 def _servers(text: str) -> set[str]:
     return {each.strip() for each in text.split(",")}
+
+
+def check_worker(config: "WorkerConfig", catalog: Catalog) -> None:
+    """Raises UserError that tells all that is wrong with the worker's own converters."""
+    given: set[str] = set()
+    try:
+        wrong = wrong_converters(catalog, Providers(config.props).resolved(config.props, given))
+    except ConfigError as error:
+        wrong = [str(error)]
+    if wrong:
+        told = redacted("; ".join(wrong), forms_of(given))
+        raise UserError("The worker's properties cannot be used", told, "docs/CONNECT.md lists them")
 
 
 class ConfigChecks:
