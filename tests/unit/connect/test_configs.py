@@ -91,6 +91,30 @@ def test_a_class_that_is_not_in_the_catalog_is_not_imported() -> None:
         CATALOG.connector("os.system")
 
 
+@pytest.mark.parametrize(
+    ("template", "told"),
+    [
+        ("x", "it is not JSON: "),
+        ("[]", "it is not a JSON object of fields"),
+        ('{"a": "int"}', "the field 'a': it is not an object with a type"),
+        ('{"a": {"type": "text"}}', "the field 'a': the type 'text' is not one of sequence, int, "),
+        ('{"a": {"type": "sequence", "start": "x"}}', "the field 'a': start is a whole number"),
+    ],
+)
+def test_what_is_wrong_with_a_template_is_told_in_words(template: str, told: str) -> None:
+    """It was "'str' object has no attribute 'get'"."""
+    config = {"name": "d", "connector.class": "Datagen", "topic": "t", "template": template}
+    (error,) = validate(Catalog(installed=False), config).errors
+    assert f"configuration template: {told}" in error
+
+
+def test_a_key_that_is_no_field_of_the_template_is_refused() -> None:
+    """Records came without keys."""
+    config = {"name": "d", "connector.class": "Datagen", "topic": "t", "quickstart": "users", "key.field": "id"}
+    (error,) = validate(Catalog(installed=False), config).errors
+    assert error == "key.field: there is no field 'id'; there are userid, regionid, gender, registertime"
+
+
 def test_the_allow_list_takes_connectors_out_of_the_catalog() -> None:
     narrow = Catalog(["Datagen"], installed=False)
     assert [each.cls.__name__ for each in narrow.plugins(Kind.SOURCE, Kind.SINK)] == ["DatagenConnector"]

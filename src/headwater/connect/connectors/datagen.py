@@ -45,6 +45,7 @@ QUICKSTARTS: Final[dict[str, dict[str, Any]]] = {
         "ordertime": {"type": "timestamp"},
     },
 }
+_TYPES: Final = ("sequence", "int", "long", "double", "boolean", "string", "choice", "uuid", "timestamp")
 _KEYS: Final = {"users": "userid", "pageviews": "userid", "orders": "orderid"}
 
 
@@ -66,10 +67,20 @@ def _number(spec: Mapping[str, Any], low: float, high: float) -> tuple[float, fl
     return least, most
 
 
-def _field(spec: Mapping[str, Any]) -> tuple[Schema, Maker]:
+def _whole(spec: Mapping[str, Any], name: str, default: int) -> int:
+    found = spec.get(name, default)
+    if not isinstance(found, int) or isinstance(found, bool):
+        raise ValueError(f"{name} is a whole number")
+    return found
+
+
+def _field(spec: object) -> tuple[Schema, Maker]:
+    """Raises ValueError, with a sentence."""
+    if not isinstance(spec, dict):
+        raise ValueError('it is not an object with a type, such as {"type": "int"}')
     match spec.get("type"):
         case "sequence":
-            start, step = int(spec.get("start", 0)), int(spec.get("step", 1))
+            start, step = _whole(spec, "start", 0), _whole(spec, "step", 1)
             return s.INT64, lambda moment: start + step * moment.number
         case "int" | "long" as kind:
             least, most = _number(spec, 0, 1_000_000)
@@ -83,7 +94,7 @@ def _field(spec: Mapping[str, Any]) -> tuple[Schema, Maker]:
         case "boolean":
             return s.BOOLEAN, lambda moment: moment.dice.random() < 0.5
         case "string":
-            length = int(spec.get("length", 10))
+            length = _whole(spec, "length", 10)
             return s.STRING, lambda moment: "".join(moment.dice.choices(ascii_lowercase, k=length))
         case "choice":
             of = spec.get("of")
@@ -94,17 +105,34 @@ def _field(spec: Mapping[str, Any]) -> tuple[Schema, Maker]:
             return s.STRING, lambda moment: str(UUID(int=moment.dice.getrandbits(128), version=4))
         case "timestamp":
             return s.TIMESTAMP_SCHEMA, lambda moment: millis_to_timestamp(moment.now_ms)
-    raise ValueError(f"a type {spec.get('type')!r} is not known")
+    raise ValueError(f"the type {spec.get('type')!r} is not one of {', '.join(_TYPES)}")
 
 
 class Template:
     def __init__(self, fields: Mapping[str, Any], name: str) -> None:
-        made = {field: _field(spec) for field, spec in fields.items()}
+        """Raises ValueError, with a sentence that names the field."""
+        made = {}
+        for field, spec in fields.items():
+            try:
+                made[field] = _field(spec)
+            except ValueError as error:
+                raise ValueError(f"the field {field!r}: {error}") from None
         self.schema = struct([(field, schema) for field, (schema, _) in made.items()], name=name)
         self._makers = [maker for _, maker in made.values()]
 
     def value(self, moment: Moment) -> Struct:
         return Struct.of(self.schema, [maker(moment) for maker in self._makers])
+
+
+def _own_template(given: str) -> Template:
+    """Raises ValueError, with a sentence."""
+    try:
+        fields = json.loads(given)
+    except ValueError as error:
+        raise ValueError(f"it is not JSON: {error}") from None
+    if not isinstance(fields, dict):
+        raise ValueError("it is not a JSON object of fields")
+    return Template(fields, "datagen.record")
 
 
 def template_of(config: Mapping[str, Any]) -> Template:
@@ -113,8 +141,8 @@ def template_of(config: Mapping[str, Any]) -> Template:
     if config["quickstart"] is not None:
         return Template(QUICKSTARTS[config["quickstart"]], f"datagen.{config['quickstart']}")
     try:
-        return Template(json.loads(config["template"]), "datagen.record")
-    except (ValueError, AttributeError, TypeError) as error:
+        return _own_template(config["template"])
+    except ValueError as error:
         raise ConfigError.of("template", config["template"], str(error)) from None
 
 
@@ -171,8 +199,8 @@ class _Json:
     def check(self, name: str, value: object) -> None:
         if isinstance(value, str):
             try:
-                Template(json.loads(value), "x")
-            except (ValueError, AttributeError, TypeError) as error:
+                _own_template(value)
+            except ValueError as error:
                 raise ConfigValueError(name, value, str(error)) from None
 
     def __str__(self) -> str:
@@ -206,3 +234,8 @@ class DatagenConnector(SourceConnector):
         del props
         if (found["quickstart"].value is None) == (found["template"].value is None):
             found["quickstart"].errors.append("Exactly one of quickstart and template is needed")
+        elif not any(each.errors for each in found.values()):
+            fields = template_of({name: each.value for name, each in found.items()}).schema.fields
+            key, names = found["key.field"], [field.name for field in fields]
+            if key.value and key.value not in names:
+                key.errors.append(f"key.field: there is no field {key.value!r}; there are {', '.join(names)}")
