@@ -43,8 +43,12 @@ class Group:
 
     # What the task uses of a Consumer
 
-    def __call__(self, _settings: object) -> "Group":
+    def __call__(self, settings: dict[str, str]) -> "Group":
+        self.settings = settings
         return self
+
+    def list_topics(self) -> list[str]:
+        return ["t"]
 
     def __enter__(self) -> "Group":
         return self
@@ -163,6 +167,15 @@ def nothing(_group: Group) -> None: ...
 def moved_on(group: Group) -> None:
     """The wait of the put is over."""
     group.now += 10
+
+
+def test_a_topic_that_a_pattern_has_found_is_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker made a deleted topic anew, for the consumer asked for it by its name."""
+    asks = "allow.auto.create.topics"
+    by_pattern, _ = run(monkeypatch, nothing, topics="", **{"topics.regex": "t.*"})
+    assert by_pattern.settings[asks] == "false"
+    by_name, _ = run(monkeypatch, nothing)
+    assert asks not in by_name.settings
 
 
 def all_were_put(task: Refusing, group: Group) -> None:

@@ -97,6 +97,8 @@ class SinkWorkerTask(WorkerTask):
             "group.id": f"connect-{task_id.connector}",
             "client.id": f"connector-consumer-{task_id}",
             "auto.offset.reset": "earliest",
+            # A topic that a pattern has found is not made again when it is deleted.
+            **({"allow.auto.create.topics": "false"} if config["topics.regex"] else {}),
         } | dict(consumer_settings) | {"enable.auto.commit": "false"}  # fmt: skip
         self._producer_settings, self._admin_settings = producer_settings, admin_settings
         self._flush_interval_s = flush_interval_s
