@@ -540,6 +540,22 @@ def test_a_database_that_cannot_be_connected_ends_the_task_after_its_retries(tmp
     kit.close()
 
 
+@pytest.mark.parametrize(("named", "table"), [("shop.orders", "shop.orders"), ("main.orders", "orders")])
+def test_a_dot_in_the_name_of_a_sqlite_table(database: Database, sources: list[Source], named: str, table: str) -> None:
+    """The database said "unknown database shop" to records of a topic `shop.orders`, and a table that is there in
+    `main` was said to be missing.
+    """
+    kit = sink(database, table_name_format=named, auto_create="true")
+    put(kit, row(1, "a"))
+    kit.close()
+    kit = sink(database, table_name_format=named)
+    put(kit, row(2, "b"))
+    kit.close()
+    assert database(f'SELECT id, name FROM "{table}"') == [(1, "a"), (2, "b")]
+    sources.append(Source(database, table_whitelist=table))
+    assert [each["id"] for each in sources[0].rows()][:2] == [1, 2]
+
+
 def test_names_are_quoted_and_values_bound(database: Database) -> None:
     evil = 'x"; DROP TABLE t; --'
     schema = s.struct([(evil, s.STRING)])

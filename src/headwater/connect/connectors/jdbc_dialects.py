@@ -176,6 +176,10 @@ class Sqlite(Dialect):
         except sqlite3.Error as error:
             raise RetriableError(f"Cannot open the database: {error}") from None
 
+    def quote(self, name: str) -> str:
+        """A file has one schema, `main`. Any other dot is part of the table's name, as topics have them."""
+        return self.quote_column(name.removeprefix("main."))
+
     def refuses_statement(self, error: Exception) -> bool:
         return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
 
@@ -186,7 +190,7 @@ class Sqlite(Dialect):
         return sorted(name for (name,) in found)
 
     def columns(self, connection: Any, table: str) -> list[Column]:
-        found = connection.execute(f"PRAGMA table_info({self.quote_column(table)})").fetchall()
+        found = connection.execute(f"PRAGMA table_info({self.quote(table)})").fetchall()
         return [
             Column(name, _sqlite_schema(kind, bool(not_null or key)), bool(key))
             for _, name, kind, not_null, _, key in found
