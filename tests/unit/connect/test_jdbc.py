@@ -613,6 +613,25 @@ def test_wrong_configs_are_told_at_their_property(config: dict[str, str], wrong:
 
 
 @pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("host/shop?currentSchema=x", "currentSchema is no parameter of libpq"),
+        ("me:sec@ret@host/shop", "an @ in a user or password is written as %40"),
+        ("me:secret%zz@host/shop", "what cannot stand in an address is written as %40"),
+        ("me:secret@host:many/shop", "the port is a number"),
+    ],
+)
+def test_a_wrong_address_of_postgresql_is_told_before_anything_starts_and_without_its_password(
+    address: str, told: str
+) -> None:
+    """The connector was made, and its status showed a part of the password."""
+    pytest.importorskip("psycopg")
+    given = {"connector.class": "JdbcSink", "topics": "t", "connection.url": f"jdbc:postgresql://{address}"}
+    checked = validate(Catalog(installed=False), {"name": "c", **given})
+    assert checked.errors == [f"connection.url: not an address such as jdbc:postgresql://host:port/database: {told}"]
+
+
+@pytest.mark.parametrize(
     ("properties", "refused"),
     [
         ({"connection.attempts": "3"}, True),

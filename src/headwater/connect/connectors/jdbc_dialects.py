@@ -5,6 +5,7 @@ Identifiers are always quoted, values always bound. A dialect makes connections 
 is executed with parameters, if only with none: drivers whose placeholder is `%s` read a `%` otherwise.
 """
 
+import re
 import sqlite3
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta
@@ -257,6 +258,7 @@ _POSTGRES_TYPES: Final = {
 }
 _POSTGRES_OIDS: Final = {16: s.BOOLEAN, 17: s.BYTES, 20: s.INT64, 21: s.INT16, 23: s.INT32, 700: s.FLOAT32, 701: s.FLOAT64, 1082: s.DATE_SCHEMA, 1083: s.TIME_SCHEMA, 1114: s.TIMESTAMP_SCHEMA, 1184: s.TIMESTAMP_SCHEMA}  # fmt: skip
 _NUMERIC_OID: Final = 1700
+_UNKNOWN_PARAMETER: Final = re.compile(r'invalid URI query parameter: "([^"]*)"')
 
 
 def _loader_in(zone: ZoneInfo) -> Any:
@@ -270,6 +272,32 @@ def _loader_in(zone: ZoneInfo) -> Any:
     return InZone
 
 
+def _check_address(url: str) -> None:
+    """Raises ConfigError, without what libpq says of an address that it cannot read: that may show the password."""
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict
+
+    told = ""
+    try:
+        found = conninfo_to_dict(url)
+    except psycopg.ProgrammingError as error:
+        unknown = _UNKNOWN_PARAMETER.search(str(error))
+        told = (
+            f"{unknown[1]} is no parameter of libpq" if unknown else "what cannot stand in an address is written as %40"
+        )
+    else:
+        ports = str(found.get("port") or "").split(",")
+        if "@" in str(found.get("host"))[1:]:  # in front, it is a socket without a file
+            told = "an @ in a user or password is written as %40"
+        elif any(each and not each.isdecimal() for each in ports):
+            told = "the port is a number"
+    if told:
+        raise ConfigError(
+            f"connection.url: not an address such as jdbc:postgresql://host:port/database: {told}",
+            name="connection.url",
+        )
+
+
 class Postgresql(Dialect):
     placeholder = "%s"
     binds_as_is = True
@@ -281,6 +309,7 @@ class Postgresql(Dialect):
         except ImportError:
             raise ConfigError("PostgreSQL needs the package psycopg: pip install 'headwater[postgres]'") from None
         self._psycopg = psycopg
+        _check_address(url)
         self.errors = (psycopg.Error,)
         self.misfits, self.conflicts = (psycopg.DataError,), (psycopg.IntegrityError,)
         self._url, self._zone = url, zone
