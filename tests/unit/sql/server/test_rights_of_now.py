@@ -57,8 +57,9 @@ class Admin:
     def __init__(self) -> None:
         self.deleted: list[str] = []
 
-    async def delete_topics(self, names: list[str]) -> None:
+    async def delete_topics(self, names: list[str]) -> dict[str, None]:
         self.deleted += names
+        return dict.fromkeys(names)
 
 
 def _node() -> tuple[SqlNode, Log, Admin]:
