@@ -134,6 +134,39 @@ def test_what_the_statements_before_have_made_is_described_and_explained() -> No
     assert "BIG" in node.engine.session.catalog.sources
 
 
+@pytest.mark.parametrize(
+    ("query", "kind", "sources"),
+    [
+        ("SELECT v FROM s EMIT CHANGES", "PUSH", ["S"]),
+        ("SELECT * FROM s EMIT CHANGES LIMIT 3", "PUSH", ["S"]),
+        ("SELECT COUNT(*) AS n FROM s EMIT CHANGES", "PUSH", ["S"]),
+        ("SELECT n FROM counts WHERE id = 1", "PULL", ["COUNTS"]),
+        ("SELECT n FROM counts ORDER BY n LIMIT 1", "PULL", ["COUNTS"]),
+        ("SELECT s.v, c.n FROM s JOIN counts c ON s.id = c.id EMIT CHANGES", "PUSH", ["S", "COUNTS"]),
+        ("SELECT n, WINDOWSTART FROM hours WHERE id = 1", "PULL", ["HOURS"]),
+    ],
+)
+def test_a_query_on_its_own_is_explained_though_no_stream_could_be_made_of_it(
+    query: str, kind: str, sources: list[str]
+) -> None:
+    node = _node(
+        _S,
+        "CREATE TABLE counts AS SELECT id, COUNT(*) AS n FROM s GROUP BY id;",
+        "CREATE TABLE hours AS SELECT id, COUNT(*) AS n FROM s WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY id;",
+    )
+    status, answer = _run(node, f"EXPLAIN {query};")
+    assert status == 200, answer
+    described = answer[0]["queryDescription"]
+    assert (described["queryType"], described["sources"], described["sinks"]) == (kind, sources, [])
+    assert described["statementText"] == query
+    assert "Sub-topology: 0" in described["topology"]
+
+
+def test_explaining_a_wrong_query_tells_what_is_wrong() -> None:
+    status, answer = _run(_node(_S), "EXPLAIN SELECT vv FROM s EMIT CHANGES;")
+    assert (status, answer["message"]) == (400, "line 1:16: Column 'VV' cannot be resolved. Did you mean V?")
+
+
 def test_describing_what_the_caller_may_not_see_ends_the_request_before_it_begins() -> None:
     node = _node(_S)
     asked: list[tree.Statement] = []
