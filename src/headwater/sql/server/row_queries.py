@@ -20,7 +20,7 @@ from headwater.client import AsyncConsumer
 from headwater.sql.functions import scope
 from headwater.sql.language import tree
 from headwater.sql.language.errors import SqlError, SqlSyntaxError
-from headwater.sql.language.parser import split, substitute
+from headwater.sql.language.parser import pieces_of, substitute
 from headwater.sql.language.tree import SourceKind
 from headwater.sql.plan import grouping, reading
 from headwater.sql.plan.catalog import SourceInfo
@@ -139,9 +139,14 @@ class RowQueries:
         check_request(properties)
         properties = {**self._system(), **properties}
         session = self._session()
-        pieces = [substitute(piece, variables) for piece in split(text)]
+        given = pieces_of(text)
+        pieces = [substitute(each.text, variables, begins_at=each.begins_at) for each in given]
         try:
-            statements = [each for piece in pieces for each in session.parse(piece)]
+            statements = [
+                statement
+                for piece, (_, begins_at) in zip(pieces, given, strict=True)
+                for statement in session.parse(piece, begins_at)
+            ]
         except SqlSyntaxError as wrong:
             if len(pieces) != 1 or not duckdb_queries.is_query(pieces[0]):
                 raise
