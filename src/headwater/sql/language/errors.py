@@ -71,6 +71,13 @@ def placed_at(position: Position | None) -> Iterator[None]:
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str = "", *, cutoff: float = 0.6) -> str:
-    """A hint for a name that is none of these: the nearest, if one is as near as `cutoff`."""
-    near = difflib.get_close_matches(name, list(known), 1, cutoff)
-    return f"Did you mean {near[0]}?" if near else otherwise
+    """A hint for a name that is none of these: the same in other letters, else the nearest, if one is as near as
+    `cutoff`. One that has to stand between quotes is shown so.
+    """
+    names = list(known)
+    alike = [each for each in names if each.casefold() == name.casefold()]
+    near = alike or difflib.get_close_matches(name, names, 1, cutoff)
+    if not near:
+        return otherwise
+    needs_quotes = bool(alike) and near[0] != near[0].upper()
+    return f"Did you mean {f'`{near[0]}`' if needs_quotes else near[0]}?"
