@@ -57,7 +57,7 @@ def refuse_queries(statement: tree.Statement, text: str) -> None:
     if isinstance(statement, tree.Select | tree.Print):
         raise WrongEndpointError(
             "The following statement types should be issued to the websocket endpoint '/query': " + text,
-            hint="POST it to /query-stream.",
+            hint="POST it to /query-stream." if isinstance(statement, tree.Select) else "POST it to /query.",
             position=statement.position,
         )
 

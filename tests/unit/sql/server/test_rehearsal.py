@@ -125,6 +125,13 @@ def test_what_is_wrong_is_told_with_its_place_in_the_whole_text(wrong: str, mess
     assert (status, answer["message"][: len(message)]) == (400, message)
 
 
+@pytest.mark.parametrize(("query", "path"), [("SELECT * FROM s;", "/query-stream"), ("PRINT 'in';", "/query")])
+def test_queries_are_sent_to_an_endpoint_that_takes_them(query: str, path: str) -> None:
+    status, answer = _run(_node(_S), query)
+    assert (status, answer["error_code"]) == (400, 40002)
+    assert answer["message"].endswith(f"POST it to {path}")
+
+
 def test_statements_build_on_those_before_them() -> None:
     node = _node()
     script = (
