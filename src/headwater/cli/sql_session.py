@@ -18,7 +18,8 @@ import click
 from headwater.base.errors import UserError
 from headwater.cli.sql_commands import HELP, Command, command_in, set_cli
 from headwater.cli.sql_display import Display
-from headwater.sql.language.parser import split, substitute
+from headwater.sql.language.errors import BEGINNING
+from headwater.sql.language.parser import Piece, pieces_of, substitute
 from headwater.sql.language.tokens import SIZE_MAX
 from headwater.sql.shell import as_tables, is_push
 
@@ -107,14 +108,15 @@ class SqlSession:
     def _run(self, text: str) -> None:
         command = command_in(text)
         alone = text.strip().removesuffix(";")
-        for piece in [f"{alone};"] if command is not None and ";" not in alone else split(text):
+        is_command = command is not None and ";" not in alone
+        for piece, begins_at in [Piece(f"{alone};", BEGINNING)] if is_command else pieces_of(text):
             self._to_spool(f"{PROMPT}{piece}\n")
             found = command_in(piece)
             if found is not None:
                 self._carry_out(command_in(substitute(piece, self.client.variables)) if "${" in piece else found)
                 continue
             for statement in self.client.statements(piece):
-                self._ask(statement)
+                self._ask(begins_at.white_space + statement)  # the server tells places as they are in the text
 
     # What is carried out here
 

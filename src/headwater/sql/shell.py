@@ -339,7 +339,8 @@ def _source(shown: Mapping[str, Any]) -> list[Table | str]:
 
 def _query(shown: Mapping[str, Any]) -> str:
     errors = "".join(f"\n{each}" for each in _errors(shown))
-    return f"{shown['id']} ({shown['state']}){errors}\n{shown['statementText']}\n\n{shown['topology']}"
+    state = f" ({shown['state']})" if shown["state"] else ""  # a query that does not run has none
+    return f"{shown['id']}{state}{errors}\n{shown['statementText']}\n\n{shown['topology']}"
 
 
 def _errors(shown: Mapping[str, Any]) -> list[str]:

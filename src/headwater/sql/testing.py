@@ -30,7 +30,7 @@ from headwater.sql.formats.registry.serde import RegistryFormat
 from headwater.sql.functions.python_functions import EVERYTHING
 from headwater.sql.language import tree
 from headwater.sql.language.errors import SqlError
-from headwater.sql.language.parser import split
+from headwater.sql.language.parser import pieces_of
 from headwater.sql.language.tree import WindowKind
 from headwater.sql.language.types import Base
 from headwater.sql.plan import reading, windowed
@@ -82,8 +82,8 @@ def prepared(
         _add_schemas(schemas, {**each, "name": prefix + each["name"]})
     text = statements if isinstance(statements, str) else "\n".join(statements)
     inserted: list[tuple[str, OutputRecord]] = []
-    for piece in split(text):
-        for statement in made.parse(piece):
+    for piece in pieces_of(text):
+        for statement in made.parse(*piece):
             done = made.execute(_with_prefix(statement, made, prefix) if prefix else statement)
             if isinstance(statement, tree.CreateSource) and statement.name in made.catalog.sources:
                 register(made.catalog.sources[statement.name])

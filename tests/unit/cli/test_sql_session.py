@@ -24,6 +24,7 @@ class AnsweringClient(SqlClient):
         self.asked: list[str] = []
 
     def run(self, text: str) -> list[dict[str, Any]]:
+        text = text.lstrip()  # what stands before it in its text is sent as white space
         self.asked.append(text)
         if text.startswith("BAD"):
             raise UserError("no such statement", "BAD is none")
@@ -31,12 +32,12 @@ class AnsweringClient(SqlClient):
 
     @contextlib.contextmanager
     def query(self, text: str) -> Iterator[Rows]:
-        self.asked.append(text)
+        self.asked.append(text.lstrip())
         yield ["A", "B"], iter([[1, None]])
 
     @contextlib.contextmanager
     def printed(self, text: str) -> Iterator[Iterator[str]]:
-        self.asked.append(text)
+        self.asked.append(text.lstrip())
         yield iter(["key: 1\n", "key: 2\n"])
 
 
@@ -100,6 +101,16 @@ def test_scripts_that_cannot_be_read_are_told(
     monkeypatch.setattr(sql_session, "SIZE_MAX", 3)
     with pytest.raises(UserError, match="too large"):
         session.run_script(tmp_path / "bytes.sql")
+
+
+def test_statements_are_sent_so_that_the_server_tells_their_places_in_the_script(
+    session: SqlSession, client: AnsweringClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[str] = []
+    monkeypatch.setattr(client, "run", lambda text: sent.append(text) or [])
+    (tmp_path / "a.sql").write_text("SET 'a'='b';\n/* two\n lines */ DROP STREAM s;  DROP\n STREAM t;")
+    session.run_script(tmp_path / "a.sql")
+    assert sent == ["\n\n" + " " * 10 + "DROP STREAM s;", "\n\n" + " " * 26 + "DROP\n STREAM t;"]
 
 
 def test_the_spool_has_statements_answers_and_errors(session: SqlSession, tmp_path: Path) -> None:

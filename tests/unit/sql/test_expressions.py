@@ -407,3 +407,9 @@ def test_the_negative_of_the_lowest_numbers() -> None:
     assert (compiled("-2147483648").type, compiled("-(2147483647)").type) == (t.INTEGER, t.INTEGER)
     lowest = compiled("-(-9223372036854775808)")
     assert (lowest.type, lowest.evaluate(_ROW)) == (t.BIGINT, -9223372036854775808)
+
+
+def test_the_cube_root_of_a_cube_is_exact() -> None:
+    """A condition `CBRT(27) = 3` did not hold."""
+    roots = {27: 3.0, -27: -3.0, 1000: 10.0, 1e300: 1e100, 0: 0.0}
+    assert {each: compiled(f"CBRT({each})").evaluate(_ROW) for each in roots} == roots

@@ -110,3 +110,8 @@ def test_an_answer_that_breaks_off_is_told_and_does_not_end_the_shell() -> None:
                 client.info()
         finally:
             server.shutdown()
+
+
+def test_a_query_that_does_not_run_is_shown_without_a_state() -> None:
+    query = {"id": "transient_1", "state": "", "statementText": "SELECT 1", "topology": "T"}
+    assert as_tables({"@type": "queryDescription", "queryDescription": query}) == ["transient_1\nSELECT 1\n\nT"]

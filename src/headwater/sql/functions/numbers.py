@@ -55,10 +55,17 @@ def _doubles(name: str, description: str, compute: Callable[[float], float]) -> 
     scalar(name, "(value DOUBLE) -> DOUBLE", description, category=_CATEGORY)(call)
 
 
+def _cube_root(value: float) -> float:
+    """That of a whole number's cube is exact in Java; the C library gives 3.0000000000000004 for 27."""
+    root = math.cbrt(value)
+    nearest = float(round(root)) if math.isfinite(root) else 0.0
+    return nearest if nearest and nearest * nearest * nearest == value else root
+
+
 _doubles("ACOS", "The inverse cosine in radians.", math.acos)
 _doubles("ASIN", "The inverse sine in radians.", math.asin)
 _doubles("ATAN", "The inverse tangent in radians.", math.atan)
-_doubles("CBRT", "The cube root.", lambda value: math.cbrt(value))
+_doubles("CBRT", "The cube root.", _cube_root)
 _doubles("COS", "The cosine of an angle in radians.", math.cos)
 _doubles("COSH", "The hyperbolic cosine.", lambda value: math.cosh(value) if abs(value) < 700 else math.inf)
 _doubles("COT", "The cotangent of an angle in radians.", lambda value: 1 / math.tan(value) if value else math.inf)

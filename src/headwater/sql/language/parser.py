@@ -9,11 +9,11 @@ in a statement.
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from headwater.sql.language import tree
 from headwater.sql.language.declined import refuse_declined
-from headwater.sql.language.errors import SqlSyntaxError
+from headwater.sql.language.errors import BEGINNING, Position, SqlSyntaxError
 from headwater.sql.language.expression_parser import parse_expression
 from headwater.sql.language.query_parser import parse_query
 from headwater.sql.language.token_reader import TokenReader
@@ -26,11 +26,25 @@ _SHOWN: Final = frozenset(["STREAMS", "TABLES", "TOPICS", "QUERIES", "TYPES", "F
 _SHOWN_EXTENDED: Final = frozenset(["STREAMS", "TABLES", "TOPICS", "QUERIES"])
 
 
-def parse(text: str, custom: Mapping[str, Type] | None = None, *, accepted: bool = False) -> list[tree.Statement]:
+class Piece(NamedTuple):
+    """The text of one statement, and where it stands in the text that was given."""
+
+    text: str
+    begins_at: Position
+
+
+def parse(
+    text: str,
+    custom: Mapping[str, Type] | None = None,
+    *,
+    accepted: bool = False,
+    begins_at: Position = BEGINNING,
+) -> list[tree.Statement]:
     """All statements of `text`. Types made by CREATE TYPE within it are known to the statements after it. `accepted`:
-    they come out of the log of statements, perhaps from an earlier version, which allowed deeper ones.
+    they come out of the log of statements, perhaps from an earlier version, which allowed deeper ones. `begins_at`:
+    where the text stands in what was given.
     """
-    reader = TokenReader(tokenize(text), text, dict(custom or {}))
+    reader = TokenReader(tokenize(text, begins_at), text, dict(custom or {}))
     statements = []
     while not reader.at_end:
         if reader.accept_symbol(";"):
@@ -46,20 +60,32 @@ def parse(text: str, custom: Mapping[str, Type] | None = None, *, accepted: bool
     return statements
 
 
-def split(text: str) -> list[str]:
-    """The texts of the statements, for callers that carry out one before the next is read (DEFINE, CREATE TYPE)."""
-    pieces, start = [], None
+def pieces_of(text: str) -> list[Piece]:
+    """The statements of a text, for callers that carry out one before the next is read (DEFINE, CREATE TYPE)."""
+    pieces = []
+    first: Token | None = None
     for token in tokenize(text):
         if token.kind is Kind.END or (token.kind is Kind.SYMBOL and token.text == ";"):
-            if start is not None:
-                pieces.append(text[start : token.start].rstrip() + ";")
-            start = None
-        elif start is None:
-            start = token.start
+            if first is not None:
+                pieces.append(Piece(text[first.start : token.start].rstrip() + ";", first.position))
+            first = None
+        elif first is None:
+            first = token
     return pieces
 
 
-def substitute(text: str, variables: Mapping[str, str], literals: Mapping[str, str] = NO_LITERALS) -> str:
+def split(text: str) -> list[str]:
+    """The texts of the statements alone."""
+    return [each.text for each in pieces_of(text)]
+
+
+def substitute(
+    text: str,
+    variables: Mapping[str, str],
+    literals: Mapping[str, str] = NO_LITERALS,
+    *,
+    begins_at: Position = BEGINNING,
+) -> str:
     """`text` with `${name}` replaced. Inside strings and quoted names the value is escaped, and a name that nobody has
     defined stays as it stands, as in ksqlDB; elsewhere the value must be one word. `literals`, by names that mean
     nothing inside strings, come in as they are, whatever stands in them.
@@ -67,7 +93,7 @@ def substitute(text: str, variables: Mapping[str, str], literals: Mapping[str, s
     if "${" not in text:
         return text
     pieces, at = [], 0
-    for token in tokenize(text):
+    for token in tokenize(text, begins_at):
         piece = text[token.start : token.end]
         if token.kind is Kind.VARIABLE and token.text in literals:
             new = literals[token.text]

@@ -9,7 +9,7 @@ import re
 from enum import Enum
 from typing import Final, NamedTuple
 
-from headwater.sql.language.errors import Position, SqlSyntaxError
+from headwater.sql.language.errors import BEGINNING, Position, SqlSyntaxError
 
 SIZE_MAX: Final = 1024 * 1024
 TOKENS_MAX: Final = 30_000  # some seconds of work
@@ -59,14 +59,14 @@ _KINDS: Final = {each.name: each for each in Kind} | {"DIGIT_NAME": Kind.NAME}
 _NOWHERE: Final = Position(0, 0)  # of white space, which nobody asks for
 
 
-def tokenize(text: str) -> list[Token]:
-    """All tokens of `text`, and one for its end."""
+def tokenize(text: str, begins_at: Position = BEGINNING) -> list[Token]:
+    """All tokens of `text`, and one for its end. `begins_at`: where it stands in what was given."""
     if len(text) > SIZE_MAX:
         raise SqlSyntaxError(f"The text has {len(text)} characters; at most {SIZE_MAX} are taken.")
     if _SURROGATE.search(text):
         raise SqlSyntaxError("The text has half a character (a surrogate), which no encoding can write.")
     tokens: list[Token] = []
-    line, at, line_start = 1, 0, 0
+    line, at, line_start = begins_at.line, 0, 1 - begins_at.column
     while at < len(text):
         found = _PATTERN.match(text, at)
         kind = None if found is None else found.lastgroup

@@ -159,10 +159,19 @@ class QueryBuilder:
         return relation.with_node(relation.node.filter(passes.of_records))
 
     def _selected(self, relation: Relation, items: Sequence[Item], what: str, transient: bool) -> Result:
-        divided = selecting.Projection((), tuple(items)) if transient else selecting.divide(items, relation, what)
-        if not divided.value:
-            raise SqlError("The projection contains no value columns.")
         compiler = relation.compiler()
+        divided = selecting.Projection((), tuple(items))
+        if not transient:
+            try:
+                divided = selecting.divide(items, relation, what)
+            except SqlError:  # a name that nobody knows is told first: it may be the key's, misspelt
+                for item in items:
+                    compiler.compile(item.expression)
+                raise
+        if not divided.value:
+            raise SqlError(
+                "The projection contains no value columns.", position=items[0].expression.position if items else None
+            )
         columns, selected = [], []
         for item in divided.value:
             compiled = compiler.compile(item.expression)

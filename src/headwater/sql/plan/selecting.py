@@ -183,7 +183,8 @@ def divide(items: Sequence[Item], relation: Relation, what: str, *, partial: boo
     missing = [column for place, column in enumerate(relation.key) if place not in found]
     if missing and not partial:
         raise SqlError(
-            f"Key missing from projection. The query used to build {types.quoted(what)} must include the {_lacked(missing)}"
+            f"Key missing from projection. The query used to build {types.quoted(what)} must include the {_lacked(missing)}",
+            position=items[0].expression.position if items else None,
         )
     return Projection(tuple(found[place] for place in sorted(found)), tuple(value))
 

@@ -16,8 +16,16 @@ from headwater.sql.formats.registry.port import Schemas
 from headwater.sql.functions import python_functions, scope
 from headwater.sql.functions.function_shapes import Shape
 from headwater.sql.language import tree, types
-from headwater.sql.language.errors import DeclinedError, NotAllowedHereError, SqlError, did_you_mean
-from headwater.sql.language.parser import parse, split, substitute
+from headwater.sql.language.errors import (
+    BEGINNING,
+    DeclinedError,
+    NotAllowedHereError,
+    Position,
+    SqlError,
+    did_you_mean,
+    placed_at,
+)
+from headwater.sql.language.parser import parse, pieces_of, substitute
 from headwater.sql.language.tree import SourceKind
 from headwater.sql.plan import inference, properties, queries, reading, replacing
 from headwater.sql.plan.catalog import Catalog, Column, SourceInfo
@@ -83,16 +91,18 @@ class Session:
 
     def run(self, text: str) -> list[PersistentQuery | Insertion | None]:
         """All statements of a text, each carried out before the next is read."""
-        return [self.execute(statement) for piece in split(text) for statement in self.parse(piece)]
+        return [self.execute(statement) for piece in pieces_of(text) for statement in self.parse(*piece)]
 
-    def parse(self, text: str, *, accepted: bool = False) -> list[tree.Statement]:
-        return parse(substitute(text, self.variables), self.catalog.custom_types, accepted=accepted)
+    def parse(self, text: str, begins_at: Position = BEGINNING, *, accepted: bool = False) -> list[tree.Statement]:
+        text = substitute(text, self.variables, begins_at=begins_at)
+        return parse(text, self.catalog.custom_types, accepted=accepted, begins_at=begins_at)
 
     def execute(self, statement: tree.Statement) -> PersistentQuery | Insertion | None:
         withheld = (
             self.catalog.withheld if self.checks_schemas else {}
         )  # a statement of the log is understood all the same
-        with scope.using(self.catalog.functions, self.settings, withheld) as functions:
+        using = scope.using(self.catalog.functions, self.settings, withheld)
+        with placed_at(statement.position), using as functions:
             done = self._execute(statement)
         if isinstance(done, PersistentQuery) and functions.used:
             absent = sorted(functions.used & set(self.catalog.withheld))
@@ -169,9 +179,10 @@ class Session:
         """With the columns that the schema registry has, where it names none."""
         if not self.checks_schemas:
             return statement
-        return inference.inferred(
-            statement, self.schemas, self.settings.get(KEY_FORMAT), self.settings.get(VALUE_FORMAT)
-        )
+        with placed_at(statement.position):
+            return inference.inferred(
+                statement, self.schemas, self.settings.get(KEY_FORMAT), self.settings.get(VALUE_FORMAT)
+            )
 
     def _wraps(self) -> bool:
         return self.settings.get(WRAP_SINGLE, "true").lower() != "false"

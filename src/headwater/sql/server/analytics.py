@@ -5,14 +5,17 @@ not. DuckDB answers it over the rows that its sources have when it is asked, wit
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from headwater.base.acls import Operation
 from headwater.base.ids import TopicPartition
 from headwater.client import AsyncConsumer
 from headwater.sql.language import tree
-from headwater.sql.language.parser import parse
+from headwater.sql.language.errors import Position, SqlError
+from headwater.sql.language.parser import Piece, parse
+from headwater.sql.language.tokens import tokenize
 from headwater.sql.language.tree import SourceKind
 from headwater.sql.plan.catalog import Column, SourceInfo
 from headwater.sql.plan.session import Session
@@ -26,6 +29,8 @@ from headwater.sql.server.views import READING, Views
 from headwater.web.callers import Caller
 from headwater.web.callers import topic as topic_need
 from headwater.web.rights import require
+
+_UNKNOWN_TABLE: Final = re.compile("Catalog Error: Table with name (.+?) does not exist!")
 
 
 class Analytics:
@@ -43,8 +48,11 @@ class Analytics:
     async def close(self) -> None:
         await self._duckdb.close()
 
-    async def answer(self, text: str, properties: Mapping[str, str], caller: Caller, *, parsed: bool = True) -> Answer:
+    async def answer(
+        self, piece: Piece, properties: Mapping[str, str], caller: Caller, *, parsed: bool = True
+    ) -> Answer:
         """`parsed`: our own parser took it, so names that are not there are told in its words. Raises SqlError."""
+        text = piece.text
         catalog = self._session().catalog
         relations: dict[duckdb_queries.SourceName, duckdb_queries.Relation] = {}
         pseudo = duckdb_queries.pseudo_in(text)
@@ -60,13 +68,19 @@ class Analytics:
                 relations[name] = duckdb_queries.relation_of_topic(await self._records(topic))
                 reads_topics = True
             elif surely and parsed:
-                await self._refuse_unknown(name.text.upper(), caller)
+                await self._refuse_unknown(name.text.upper(), piece, caller)
         called = duckdb_queries.told_apart(relations)
         allowed = {name: each for name, each in catalog.functions.items() if name not in catalog.withheld}
         functions = own_functions(text, allowed)
         words = duckdb_queries.in_duckdbs_words(text, called, () if reads_topics else pseudo, functions)
         named = {called[name]: each for name, each in relations.items()}
-        columns, rows = await self._duckdb.answer(words, named, functions)
+        try:
+            columns, rows = await self._duckdb.answer(words, named, functions)
+        except SqlError as error:
+            unknown = _UNKNOWN_TABLE.match(error.message)
+            if unknown is not None:  # DuckDB would suggest its own tables
+                await self._refuse_unknown(unknown[1].upper(), piece, caller)
+            raise
 
         async def each_row() -> AsyncIterator[list[Any]]:
             for row in rows:
@@ -113,12 +127,12 @@ class Analytics:
                 self._bounds.check(source.name, len(rows), size)
         return made.columns, rows
 
-    async def _refuse_unknown(self, name: str, caller: Caller) -> None:
+    async def _refuse_unknown(self, name: str, piece: Piece, caller: Caller) -> None:
         """Says that it is not there, and suggests only what the caller may see."""
         catalog = self._session().catalog.copy()
         seen = await _described(caller, (each.topic for each in catalog.sources.values()))
         catalog.sources = {key: each for key, each in catalog.sources.items() if each.topic in seen}
-        catalog.find(name)
+        catalog.find(name, _place_of(name, piece))
 
     async def _topic_named(self, name: str, caller: Caller) -> str | None:
         """The topic of this name, or of this name in other letters, if only one is. One that the caller may not see is
@@ -152,6 +166,11 @@ class Analytics:
                     size += len(record.key or b"") + len(record.value or b"")
                     self._bounds.check(topic, len(found), size)
         return found
+
+
+def _place_of(name: str, piece: Piece) -> Position | None:
+    tokens = tokenize(piece.text, piece.begins_at)
+    return next((each.position for each in tokens if each.is_name and each.text.upper() == name), None)
 
 
 async def _described(caller: Caller, topics: Iterable[str]) -> set[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headwater.sql.formats.json_rows import writing
 from headwater.sql.functions import library
@@ -12,15 +12,19 @@ from headwater.sql.functions.python_functions import CATEGORY
 from headwater.sql.functions.registry import ScalarFunction
 from headwater.sql.functions.scope import MadeFunction
 from headwater.sql.functions.signatures import Signature, parse_signature
+from headwater.sql.language import tree
 from headwater.sql.language.errors import SqlError, did_you_mean
 from headwater.sql.language.tree import SourceKind
 from headwater.sql.language.types import ArrayType, Base, DecimalType, MapType, StructType, Type
 from headwater.sql.plan.catalog import Column, SourceInfo
 from headwater.sql.plan.session import PersistentQuery, Session
 from headwater.sql.server.engine import Outcome
-from headwater.sql.server.push import PushQuery
+from headwater.sql.server.push import Plan, PushQuery
 from headwater.sql.server.query_states import QueryState
 from headwater.sql.values import as_text
+
+if TYPE_CHECKING:
+    from headwater.streams.dsl.app import App
 
 State = Callable[[str], QueryState]  # of a query, by its id
 Entity = dict[str, Any]
@@ -208,25 +212,43 @@ def query_descriptions(text: str, session: Session, state: State, seen: Callable
     return entity("query_descriptions", text, queryDescriptions=shown)
 
 
-def _described(query: PersistentQuery, state: State) -> Entity:
+def plan_description(text: str, statement: tree.Select, plan: Plan) -> Entity:
+    """A query on its own, which does not run: it writes no stream or table."""
+    described = _description(plan.id, statement.text, plan.columns, plan.sources, plan.app)
+    described["queryType"] = "PULL" if statement.query.emit is None else "PUSH"
+    return entity("queryDescription", text, queryDescription=described)
+
+
+def _description(query_id: str, statement: str, columns: Sequence[Column], sources: Sequence[str], app: App) -> Entity:
     from headwater.streams.topology.describe import describe  # a server without queries does without
 
-    now, why, host = found = state(query.id)
     return {
-        "id": query.id,
-        "statementText": query.statement,
-        "windowType": query.sink.window.kind.value if query.sink.window else None,
-        "fields": [field_of(each) for each in query.sink.columns],
-        "sources": list(query.sources),
-        "sinks": [query.sink.name],
-        "topology": describe(query.app.topology()),
+        "id": query_id,
+        "statementText": statement,
+        "windowType": None,
+        "fields": [field_of(each) for each in columns],
+        "sources": list(sources),
+        "sinks": [],
+        "topology": describe(app.topology()),
         "executionPlan": "",
         "overriddenProperties": {},
-        "ksqlHostQueryStatus": {host: found.word} if host else {},
+        "ksqlHostQueryStatus": {},
         "queryType": "PERSISTENT",
+        "queryErrors": [],
+        "rowErrors": [],
+        "tasksMetadata": [],
+        "state": "",
+    }
+
+
+def _described(query: PersistentQuery, state: State) -> Entity:
+    now, why, host = found = state(query.id)
+    return _description(query.id, query.statement, query.sink.columns, query.sources, query.app) | {
+        "windowType": query.sink.window.kind.value if query.sink.window else None,
+        "sinks": [query.sink.name],
+        "ksqlHostQueryStatus": {host: found.word} if host else {},
         "queryErrors": [{"errorMessage": why, "type": "UNKNOWN"}] if why else [],
         "rowErrors": [f"{what}: {error}" for what, error in query.errors.seen[-20:]],
-        "tasksMetadata": [],
         "state": now,
     }
 

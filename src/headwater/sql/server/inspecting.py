@@ -4,21 +4,21 @@ statements of a request are tried before the first is carried out.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from headwater.sql.functions import scope
 from headwater.sql.language import tree
 from headwater.sql.language.errors import SqlError
-from headwater.sql.language.tree import SourceKind
 from headwater.sql.plan.catalog import SourceInfo
 from headwater.sql.plan.session import PersistentQuery
-from headwater.sql.server import answers
+from headwater.sql.server import answers, push
 
 if TYPE_CHECKING:
     from headwater.sql.plan.session import Session
 
-Subject = SourceInfo | PersistentQuery | None
+Subject = SourceInfo | PersistentQuery | push.Plan | None
 
 
 def inspected(statement: tree.Statement, session: Session, settings: Mapping[str, str]) -> Subject:
@@ -55,14 +55,16 @@ def inspected(statement: tree.Statement, session: Session, settings: Mapping[str
     return None
 
 
-def _explained(statement: tree.Explain, session: Session, settings: Mapping[str, str]) -> PersistentQuery:
-    """The query that the statement would make. A SELECT alone makes a stream, else a table."""
+def _explained(statement: tree.Explain, session: Session, settings: Mapping[str, str]) -> PersistentQuery | push.Plan:
+    """The query that the statement would make. A SELECT on its own is planned as a push query, whose rows ORDER BY and
+    LIMIT only sort and count.
+    """
     assert isinstance(statement.target, tree.Statement)
     inner = statement.target
     if isinstance(inner, tree.Select):
-        with contextlib.suppress(SqlError):
-            return _query_of(tree.CreateAs(SourceKind.STREAM, "EXPLAINED", inner.query, {}), session, settings)
-        inner = tree.CreateAs(SourceKind.TABLE, "EXPLAINED", inner.query, {})
+        query = replace(inner.query, order_by=(), limit=None)
+        with scope.using(session.catalog.functions, settings, session.catalog.withheld):
+            return push.plan(query, session.catalog.copy(), session.brokers, settings)
     if not isinstance(inner, tree.CreateAs | tree.InsertInto):
         raise SqlError("Only queries can be explained.", position=statement.position)
     return _query_of(inner, session, settings)

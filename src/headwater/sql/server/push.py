@@ -47,6 +47,7 @@ class Plan:
     id: str
     app: App
     columns: tuple[Column, ...]
+    sources: tuple[str, ...]  # streams and tables
     streams: tuple[str, ...]  # topics
     tables: tuple[str, ...]
     together: tuple[frozenset[str], ...]  # topics that must have as many partitions as each other
@@ -116,6 +117,7 @@ def plan(query: tree.Query, catalog: Catalog, brokers: str, settings: Mapping[st
         query_id,
         app,
         result.value,
+        tuple(dict.fromkeys(source.name for _, source in result.relation.sources)),
         tuple(topics[SourceKind.STREAM]),
         tuple(topics[SourceKind.TABLE]),
         tuple(builder.together),

@@ -19,6 +19,7 @@ from headwater.sql.plan.session import PersistentQuery
 from headwater.sql.server import answers, settable
 from headwater.sql.server.inspecting import inspected
 from headwater.sql.server.offsets import progress_of
+from headwater.sql.server.push import Plan
 from headwater.sql.server.query_states import QueryState
 from headwater.web.callers import Caller, topic
 
@@ -87,6 +88,9 @@ class ReadOnlyStatements:
                 return answers.description(text, await self._described(subject, statement.extended, context.caller))
             case tree.DescribeAll():
                 return await self._descriptions(statement.kind, text, statement.extended, context.caller)
+            case tree.Explain(target=tree.Select() as select):
+                assert isinstance(subject, Plan)
+                return answers.plan_description(text, select, subject)
             case tree.Explain():
                 assert isinstance(subject, PersistentQuery)
                 runs = isinstance(statement.target, str)

@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headwater.sql.language import tree
-from headwater.sql.language.errors import SchemaMissingError
-from headwater.sql.language.parser import substitute
+from headwater.sql.language.errors import SchemaMissingError, placed_at
+from headwater.sql.language.parser import Piece, substitute
 from headwater.sql.plan import properties as clauses
 from headwater.sql.server.config import bare
 from headwater.sql.server.engine import LOGGED, Engine
@@ -57,7 +57,7 @@ def refuse_queries(statement: tree.Statement, text: str) -> None:
     if isinstance(statement, tree.Select | tree.Print):
         raise WrongEndpointError(
             "The following statement types should be issued to the websocket endpoint '/query': " + text,
-            hint="POST it to /query-stream.",
+            hint="POST it to /query-stream." if isinstance(statement, tree.Select) else "POST it to /query.",
             position=statement.position,
         )
 
@@ -88,19 +88,24 @@ class Rehearsal:
         self._trial = self._engine.session.copy()
         self._system = dict(self._engine.of_system)  # with what ALTER SYSTEM of this request has said
 
-    async def run(self, pieces: Sequence[str], progress: Progress, skip: int = 0) -> None:
+    async def run(self, pieces: Sequence[Piece], progress: Progress, skip: int = 0) -> None:
         """`skip`: so many of the statements for the log are in it already. Raises SqlError."""
         for piece in pieces:
-            text = substitute(piece, progress.variables)
-            for statement in await asyncio.to_thread(self._trial.parse, text):
-                if skip and isinstance(statement, LOGGED):
-                    skip -= 1
-                elif not progress.take(statement):
-                    refuse_queries(statement, text)
-                    if not isinstance(statement, (*LOGGED, tree.InsertValues)):
-                        await self._inspect(statement, progress.settings)
-                    elif not await self._goes_on(statement, progress.settings):
+            text = substitute(piece.text, progress.variables, begins_at=piece.begins_at)
+            for statement in await asyncio.to_thread(self._trial.parse, text, piece.begins_at):
+                with placed_at(statement.position):
+                    if skip and isinstance(statement, LOGGED):
+                        skip -= 1
+                    elif not progress.take(statement) and not await self._try(statement, text, progress.settings):
                         return
+
+    async def _try(self, statement: tree.Statement, text: str, settings: Mapping[str, str]) -> bool:
+        """Whether what follows can be tried, too."""
+        refuse_queries(statement, text)
+        if isinstance(statement, (*LOGGED, tree.InsertValues)):
+            return await self._goes_on(statement, settings)
+        await self._inspect(statement, settings)
+        return True
 
     async def _inspect(self, statement: tree.Statement, settings: Mapping[str, str]) -> None:
         """One that asks alone, over what the server has now and what the statements before it make of it."""

@@ -20,7 +20,7 @@ from headwater.client import AsyncConsumer
 from headwater.sql.functions import scope
 from headwater.sql.language import tree
 from headwater.sql.language.errors import SqlError, SqlSyntaxError
-from headwater.sql.language.parser import split, substitute
+from headwater.sql.language.parser import Piece, pieces_of, substitute
 from headwater.sql.language.tree import SourceKind
 from headwater.sql.plan import grouping, reading
 from headwater.sql.plan.catalog import SourceInfo
@@ -139,11 +139,12 @@ class RowQueries:
         check_request(properties)
         properties = {**self._system(), **properties}
         session = self._session()
-        pieces = [substitute(piece, variables) for piece in split(text)]
+        given = pieces_of(text)
+        pieces = [Piece(substitute(each.text, variables, begins_at=each.begins_at), each.begins_at) for each in given]
         try:
-            statements = [each for piece in pieces for each in session.parse(piece)]
+            statements = [statement for piece in pieces for statement in session.parse(*piece)]
         except SqlSyntaxError as wrong:
-            if len(pieces) != 1 or not duckdb_queries.is_query(pieces[0]):
+            if len(pieces) != 1 or not duckdb_queries.is_query(pieces[0].text):
                 raise
             try:
                 return await self._analytics.answer(pieces[0], properties, caller, parsed=False)
@@ -159,7 +160,7 @@ class RowQueries:
         session = self._session()
         query = statements[0].query
         if query.emit is not None:
-            return await self._push(query, properties, pieces[0], caller, tombstones=tombstones)
+            return await self._push(query, properties, pieces[0].text, caller, tombstones=tombstones)
         check_pulled(query, properties)
         if self._is_for_analytics(query):
             return await self._beyond(query, pieces[0], properties, caller)
@@ -201,14 +202,14 @@ class RowQueries:
             )
         return bool(query.order_by or query.group_by is not None or gathers) and query.window is None
 
-    async def _beyond(self, query: tree.Query, text: str, properties: Mapping[str, str], caller: Caller) -> Answer:
+    async def _beyond(self, query: tree.Query, piece: Piece, properties: Mapping[str, str], caller: Caller) -> Answer:
         """A query over one stream that gathers or sorts is answered with ksqlDB's functions and rules, as one over a
         table; any other, and one that names what ksqlDB has not, by DuckDB.
         """
         catalog = self._session().catalog
         source = catalog.sources.get(query.source.name) if isinstance(query.source, tree.Source) else None
         if source is None:
-            return await self._analytics.answer(text, properties, caller)
+            return await self._analytics.answer(piece, properties, caller)
         assert isinstance(query.source, tree.Source)
         check_enabled(source, properties, scans=False)
         try:
@@ -216,7 +217,7 @@ class RowQueries:
                 planned = pull.plan(query, source, query.source.alias)
         except SqlError as own:
             try:
-                return await self._analytics.answer(text, properties, caller)
+                return await self._analytics.answer(piece, properties, caller)
             except SqlError as also:
                 raise own if also.message.startswith(_UNKNOWN_TO_DUCKDB) else also from None
         return Answer(None, planned.columns, self._gathered(planned, source, properties))

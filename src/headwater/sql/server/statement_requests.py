@@ -14,8 +14,8 @@ from typing import Any, Protocol
 from headwater.base.acls import Operation
 from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.sql.language import tree
-from headwater.sql.language.errors import SqlError
-from headwater.sql.language.parser import split, substitute
+from headwater.sql.language.errors import SqlError, placed_at
+from headwater.sql.language.parser import pieces_of, substitute
 from headwater.sql.language.tree import SourceKind
 from headwater.sql.plan import inference
 from headwater.sql.plan.catalog import SourceInfo
@@ -77,7 +77,7 @@ class StatementRequests:
         """
         check_request(properties)
         found = [] if done is None else done
-        pieces = await asyncio.to_thread(split, text)
+        pieces = await asyncio.to_thread(pieces_of, text)
         if len(pieces) > 1 and self._node.takes_statements:
             permit = partial(self._permit, caller)
             trial = Rehearsal(
@@ -90,12 +90,14 @@ class StatementRequests:
             await trial.run(pieces, Progress(properties, variables), skip)
         progress = Progress(properties, variables)
         for piece in pieces:
-            shown = substitute(piece, progress.variables)
-            for statement in await asyncio.to_thread(self._node.engine.session.parse, shown):
-                if skip and isinstance(statement, LOGGED):
-                    skip -= 1
-                elif not progress.take(statement):
-                    found.append(await self._execute(statement, shown, progress.settings, progress.variables, caller))
+            shown = substitute(piece.text, progress.variables, begins_at=piece.begins_at)
+            for statement in await asyncio.to_thread(self._node.engine.session.parse, shown, piece.begins_at):
+                with placed_at(statement.position):
+                    if skip and isinstance(statement, LOGGED):
+                        skip -= 1
+                    elif not progress.take(statement):
+                        settings, defined = progress.settings, progress.variables
+                        found.append(await self._execute(statement, shown, settings, defined, caller))
         return found
 
     async def _permit(

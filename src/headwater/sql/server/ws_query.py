@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from headwater.base.errors import KafkaError, UserError
 from headwater.sql.json_text import dump
 from headwater.sql.language import tree
-from headwater.sql.language.parser import split
+from headwater.sql.language.parser import pieces_of
 from headwater.sql.server import answers
 from headwater.web.callers import EVERYBODY, Caller
 from headwater.web.cluster_login import LoginRefused
@@ -83,9 +83,9 @@ def _strings(found: dict[str, Any], name: str) -> list[tuple[str, str]]:
 
 def print_in(node: SqlNode, text: str) -> tree.Print | None:
     """The text, if it is a PRINT. Raises SqlError."""
-    pieces = split(text)
-    if len(pieces) == 1 and re.match(r"PRINT\b", pieces[0], re.IGNORECASE):
-        (statement,) = node.engine.session.parse(pieces[0])
+    pieces = pieces_of(text)
+    if len(pieces) == 1 and re.match(r"PRINT\b", pieces[0].text, re.IGNORECASE):
+        (statement,) = node.engine.session.parse(*pieces[0])
         assert isinstance(statement, tree.Print)
         return statement
     return None

@@ -14,6 +14,7 @@ from headwater.sql.formats.registry.port import MemorySchemas
 from headwater.sql.functions import library
 from headwater.sql.language import tree
 from headwater.sql.language.errors import SqlError
+from headwater.sql.language.parser import pieces_of
 from headwater.sql.server.api import make_door
 from headwater.sql.server.command_log import Command
 from headwater.sql.server.config import SqlServerConfig
@@ -106,6 +107,31 @@ def test_where_a_statement_is_wrong_none_before_it_is_carried_out(wrong: str, co
     assert node.engine.applied == 0
 
 
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ("SELEC", "line 3:3: Syntax Error: found 'SELEC'"),
+        ("CREATE STREAM u AS\n SELECT id, w FROM s", "line 4:13: Column 'W' cannot be resolved"),
+        ("CREATE STREAM u (v ${nothing})", "line 3:22: The variable 'nothing' is not defined"),
+        ("CREATE STREAM u (v INT) WITH (kafka_topic='in')", "line 3:3: Statement is missing the 'VALUE_FORMAT'"),
+        ("SET 'auto.offset.reset'='never'", "line 3:3: auto.offset.reset cannot be 'never'"),
+        ("DESCRIBE FUNCTION nothing", "line 3:3: Can't find any functions with the name 'NOTHING'"),
+        ("EXPLAIN nothing", "line 3:3: Query with id:NOTHING does not exist"),
+        ("DROP TYPE nothing", "line 3:3: Type NOTHING does not exist"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place_in_the_whole_text(wrong: str, message: str) -> None:
+    status, answer = _run(_node(_S), f"SHOW STREAMS;\n-- a comment\n  {wrong}; SHOW TABLES;")
+    assert (status, answer["message"][: len(message)]) == (400, message)
+
+
+@pytest.mark.parametrize(("query", "path"), [("SELECT * FROM s;", "/query-stream"), ("PRINT 'in';", "/query")])
+def test_queries_are_sent_to_an_endpoint_that_takes_them(query: str, path: str) -> None:
+    status, answer = _run(_node(_S), query)
+    assert (status, answer["error_code"]) == (400, 40002)
+    assert answer["message"].endswith(f"POST it to {path}")
+
+
 def test_statements_build_on_those_before_them() -> None:
     node = _node()
     script = (
@@ -134,6 +160,39 @@ def test_what_the_statements_before_have_made_is_described_and_explained() -> No
     assert "BIG" in node.engine.session.catalog.sources
 
 
+@pytest.mark.parametrize(
+    ("query", "kind", "sources"),
+    [
+        ("SELECT v FROM s EMIT CHANGES", "PUSH", ["S"]),
+        ("SELECT * FROM s EMIT CHANGES LIMIT 3", "PUSH", ["S"]),
+        ("SELECT COUNT(*) AS n FROM s EMIT CHANGES", "PUSH", ["S"]),
+        ("SELECT n FROM counts WHERE id = 1", "PULL", ["COUNTS"]),
+        ("SELECT n FROM counts ORDER BY n LIMIT 1", "PULL", ["COUNTS"]),
+        ("SELECT s.v, c.n FROM s JOIN counts c ON s.id = c.id EMIT CHANGES", "PUSH", ["S", "COUNTS"]),
+        ("SELECT n, WINDOWSTART FROM hours WHERE id = 1", "PULL", ["HOURS"]),
+    ],
+)
+def test_a_query_on_its_own_is_explained_though_no_stream_could_be_made_of_it(
+    query: str, kind: str, sources: list[str]
+) -> None:
+    node = _node(
+        _S,
+        "CREATE TABLE counts AS SELECT id, COUNT(*) AS n FROM s GROUP BY id;",
+        "CREATE TABLE hours AS SELECT id, COUNT(*) AS n FROM s WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY id;",
+    )
+    status, answer = _run(node, f"EXPLAIN {query};")
+    assert status == 200, answer
+    described = answer[0]["queryDescription"]
+    assert (described["queryType"], described["sources"], described["sinks"]) == (kind, sources, [])
+    assert described["statementText"] == query
+    assert "Sub-topology: 0" in described["topology"]
+
+
+def test_explaining_a_wrong_query_tells_what_is_wrong() -> None:
+    status, answer = _run(_node(_S), "EXPLAIN SELECT vv FROM s EMIT CHANGES;")
+    assert (status, answer["message"]) == (400, "line 1:16: Column 'VV' cannot be resolved. Did you mean V?")
+
+
 def test_describing_what_the_caller_may_not_see_ends_the_request_before_it_begins() -> None:
     node = _node(_S)
     asked: list[tree.Statement] = []
@@ -150,7 +209,7 @@ def test_describing_what_the_caller_may_not_see_ends_the_request_before_it_begin
 
     rehearsal = Rehearsal(node.engine, nothing, permit, called, lambda _: False)
     with pytest.raises(SqlError, match="not you"):
-        asyncio.run(rehearsal.run([_BIG, "DESCRIBE big;"], Progress({}, {})))
+        asyncio.run(rehearsal.run(pieces_of(f"{_BIG} DESCRIBE big;"), Progress({}, {})))
     assert [type(each) for each in asked] == [tree.CreateAs, tree.Describe]
 
 
@@ -204,7 +263,7 @@ def _rehearse(schemas: MemorySchemas, pieces: list[str]) -> None:
 
     engine = Engine("default_", "127.0.0.1:1", schemas=schemas)
     rehearsal = Rehearsal(engine, nothing, nothing, called, lambda _: False)
-    asyncio.run(rehearsal.run(pieces, Progress({}, {})))
+    asyncio.run(rehearsal.run(pieces_of(" ".join(pieces)), Progress({}, {})))
 
 
 def test_statements_that_only_look_do_not_ask_for_the_end_of_the_log() -> None:
@@ -225,7 +284,7 @@ def test_what_fails_when_it_is_carried_out_comes_with_what_was_done_before() -> 
     )
     assert (status, answer["message"]) == (
         400,
-        "line 1:1: Kafka topic does not exist: none. Create it, or name PARTITIONS in the WITH clause, and it is made",
+        "line 1:83: Kafka topic does not exist: none. Create it, or name PARTITIONS in the WITH clause, and it is made",
     )
     assert [each["commandId"] for each in answer["entities"]] == ["stream/`S`/create"]
     assert list(node.engine.session.catalog.sources) == ["S"]

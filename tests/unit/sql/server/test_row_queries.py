@@ -126,10 +126,11 @@ _ROWS = [
 ]  # the value, ROWTIME, ROWPARTITION, ROWOFFSET, the key
 
 
-def _asked(monkeypatch: pytest.MonkeyPatch, text: str) -> tuple[list[str], list[list[Any]]]:
-    """Of a stream with these rows."""
+def _asked(monkeypatch: pytest.MonkeyPatch, text: str, more: str = "") -> tuple[list[str], list[list[Any]]]:
+    """Of a stream with these rows, beside what `more` makes."""
     node = SqlNode(SqlServerConfig.of({"bootstrap.servers": "127.0.0.1:1"})[0])
     node.engine.session.run("CREATE STREAM s (id INT KEY, n INT) WITH (kafka_topic='s', value_format='JSON');")
+    node.engine.session.run(more)
     queries: Any = node.row_queries
 
     async def read(_source: Any, names: list[str], _properties: Any) -> Any:
@@ -138,7 +139,11 @@ def _asked(monkeypatch: pytest.MonkeyPatch, text: str) -> tuple[list[str], list[
         assert names == ["`N`", "`ROWTIME`", "`ROWPARTITION`", "`ROWOFFSET`", "`ID`"]
         return (), [list(row) for row in _ROWS]
 
+    async def no_topics() -> list[str]:
+        return []
+
     monkeypatch.setattr(queries._analytics, "read_stream", read)
+    monkeypatch.setattr(queries._analytics, "_topics", no_topics)
 
     async def ask() -> tuple[list[str], list[list[Any]]]:
         answer = await queries.query(text, {}, {})
@@ -176,6 +181,24 @@ def test_queries_over_one_stream_know_ksqldbs_functions(
 def test_what_neither_language_knows_is_told_in_ours(monkeypatch: pytest.MonkeyPatch, text: str, told: str) -> None:
     with pytest.raises(SqlError, match=told):
         _asked(monkeypatch, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("SELECT * FROM totls t JOIN s ON t.id = s.id;", "1:15"),
+        ("\n  SELECT id FROM s WHERE n IN (SELECT n FROM totls);", "2:46"),  # not of our own grammar
+        ("SELECT id, ROW_NUMBER() OVER (ORDER BY id) FROM totls;", "1:49"),
+    ],
+)
+def test_a_misspelt_table_is_told_in_our_words_and_not_as_one_of_duckdbs(
+    monkeypatch: pytest.MonkeyPatch, text: str, place: str
+) -> None:
+    """Did you mean "pg_tables"? was the suggestion."""
+    with pytest.raises(SqlError, match=f"line {place}: TOTLS does not exist. Did you mean TOTALS"):
+        _asked(
+            monkeypatch, text, "CREATE TABLE totals (id INT PRIMARY KEY) WITH (kafka_topic='t', value_format='JSON');"
+        )
 
 
 def test_a_push_query_whose_columns_cannot_be_written_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:

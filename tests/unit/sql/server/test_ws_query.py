@@ -32,7 +32,7 @@ class Node:
         self.row_queries = self
         self.engine = self
         self.session = self
-        self.parse = parse
+        self.parse = lambda text, begins_at: parse(text, begins_at=begins_at)
 
     async def query(self, *asked: Any) -> Answer:
         self.asked.append(asked[:3])
