@@ -237,8 +237,8 @@ sends.
   them, `errors.deadletterqueue.topic.name` keeps them, with `__connect.errors.*` headers if `...context.headers.enable`
   is set, and with their time. A record that cannot be written there fails its task, and comes again. A sink cannot
   read its own dead letters.
-- **Failed tasks are started again** by themselves, after 1, 2, 4 ... up to 300 seconds, and their status says so
-  (`errors.restart=false` turns that off). Kafka Connect leaves them failed.
+- **Failed connectors and tasks are started again** by themselves, after 1, 2, 4 ... up to 300 seconds, and their status
+  says so, and why they failed (`errors.restart=false` turns that off). Kafka Connect leaves them failed.
 - **Plugins that hang.** A connector's method has 60 seconds, its `stop` `task.shutdown.graceful.timeout.ms`; then it is
   left to itself and the connector has failed. A task that does not end within that time is given up: it sends and
   commits nothing any more. While it is in its sink's group, the sink's offsets are not set or deleted: the call is
