@@ -230,8 +230,9 @@ sends.
   stopped Debezium connector are taken over. `before` is whole only with `REPLICA IDENTITY FULL`, otherwise it has the
   key and zeros; pgoutput tells no DDL, a changed table is known by its next row. Other than Debezium: `infinity` and
   years before Christ are right in DATE columns too, scales below zero are kept, a partitioned table's rows come once.
-  Missing: signals, incremental snapshots, notifications, custom converters, PostGIS and pgvector types. A slot keeps
-  the server's log until its connector comes back: drop the slot of one that will not (`SELECT
+  Missing: signals, incremental snapshots, notifications, custom converters, PostGIS and pgvector types. A server
+  that is away, or refuses the login, when the task begins fails it; one that goes away later is asked until it is back.
+  A slot keeps the server's log until its connector comes back: drop the slot of one that will not (`SELECT
   pg_drop_replication_slot('...')`).
 - **Errors.** `errors.tolerance=all` skips records that cannot be converted or transformed; `errors.log.enable` tells
   them, `errors.deadletterqueue.topic.name` keeps them, with `__connect.errors.*` headers if `...context.headers.enable`

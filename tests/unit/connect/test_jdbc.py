@@ -368,6 +368,54 @@ def test_a_database_that_is_away_is_asked_again(database: Database, sources: lis
     assert source.rows() == [{"id": 7}]
 
 
+def test_a_database_that_is_away_at_the_start_fails_the_task_after_some_attempts(
+    database: Database, sources: list[Source], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wrong password was told by the log alone, and the status said RUNNING."""
+    database("CREATE TABLE t (id INTEGER PRIMARY KEY)")
+    database("INSERT INTO t VALUES (7)")
+    source = Source(database, connection_backoff_ms="0")
+    sources.append(source)
+    there = source.task._dialect.connect  # type: ignore[attr-defined]
+
+    def away() -> Any:
+        raise RetriableError("Cannot connect to the database: password authentication failed")
+
+    monkeypatch.setattr(source.task._dialect, "connect", away)  # type: ignore[attr-defined]
+    for _ in range(2):
+        with pytest.raises(RetriableError):
+            source.task.poll()
+    with pytest.raises(ConnectError, match="password authentication failed") as told:
+        source.task.poll()
+    assert not isinstance(told.value, RetriableError)
+    monkeypatch.setattr(source.task._dialect, "connect", there)  # type: ignore[attr-defined]
+    assert source.rows()[0] == {"id": 7}
+    source.task.close()
+    monkeypatch.setattr(source.task._dialect, "connect", away)  # type: ignore[attr-defined]
+    for _ in range(5):
+        with pytest.raises(RetriableError):  # it was there: it comes back
+            source.task.poll()
+
+
+def test_attempts_to_connect_have_pauses_between_them(
+    database: Database, sources: list[Source], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = Source(database, connection_backoff_ms="1000000")
+    sources.append(source)
+    asked = []
+
+    def away() -> Any:
+        asked.append(1)
+        raise RetriableError("away")
+
+    monkeypatch.setattr(source.task._dialect, "connect", away)  # type: ignore[attr-defined]
+    with pytest.raises(RetriableError):
+        source.task.poll()
+    source.task.stop()  # so that nothing waits here
+    assert source.task.poll() is None
+    assert len(asked) == 1
+
+
 def test_a_query_that_the_database_refuses_fails_its_task(database: Database, sources: list[Source]) -> None:
     """The task asked again and again, and its status said RUNNING."""
     sources.append(Source(database, query="SELECT * FROM nonesuch"))
@@ -634,8 +682,6 @@ def test_a_wrong_address_of_postgresql_is_told_before_anything_starts_and_withou
 @pytest.mark.parametrize(
     ("properties", "refused"),
     [
-        ({"connection.attempts": "3"}, True),
-        ({"connection.backoff.ms": "3"}, True),
         ({"connection.ssl": "on"}, True),  # of Java's driver
         ({"date.timezone": "UTC"}, True),
         ({"quote.sql.identifiers": "never"}, True),
@@ -650,3 +696,13 @@ def test_properties_of_the_originals_are_honoured_or_refused_by_name(
     given = {"name": "c", "connector.class": kind, "connection.url": "jdbc:sqlite:/x.db", "topics" if kind == "JdbcSink" else "topic.prefix": "t"}  # fmt: skip
     errors = validate(Catalog(installed=False), {**given, **properties}).values["connection.url"].errors
     assert errors == [f"{name} is not supported here; remove it" for name in properties if refused]
+
+
+@pytest.mark.parametrize("name", ["connection.attempts", "connection.backoff.ms"])
+def test_a_source_counts_attempts_to_connect_and_a_sink_retries(name: str) -> None:
+    given = {"name": "c", "connection.url": "jdbc:sqlite:/x.db", "topics": "t", "topic.prefix": "t", name: "3"}
+    errors = [
+        validate(Catalog(installed=False), {**given, "connector.class": kind}).values["connection.url"].errors
+        for kind in ("JdbcSource", "JdbcSink")
+    ]
+    assert errors == [[], [f"{name} is not supported here; remove it"]]

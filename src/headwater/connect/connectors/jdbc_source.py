@@ -261,6 +261,9 @@ class JdbcSourceTask(SourceTask):
     def __init__(self) -> None:
         self._stop = threading.Event()
         self._connection: Any = None
+        self._was_connected = False
+        self._attempts = 0  # that failed, before there was a connection
+        self._attempt_at = 0.0
         self._open: Generator[list[SourceRecord], None, None] | None = None
         self._asked: _Query | None = None  # whose rows those are, or were
 
@@ -280,8 +283,8 @@ class JdbcSourceTask(SourceTask):
 
     def poll(self) -> list[SourceRecord] | None:
         try:
-            if self._connection is None:
-                self._connection = self._dialect.connect()
+            if self._connection is None and not self._connect():
+                return None
             return self._next()
         except self._dialect.errors as error:
             self.close()
@@ -290,6 +293,27 @@ class JdbcSourceTask(SourceTask):
         except RetriableError:
             self.close()
             raise
+
+    def _connect(self) -> bool:
+        """False: the pause before the next attempt is not over. A database that was there is asked again for ever; one
+        that never was, or refuses the login, is not (ConnectError), so that the status says it.
+        """
+        wait = self._attempt_at - time.monotonic()
+        if wait > 0:
+            self._stop.wait(min(wait, 0.5))
+            return False
+        try:
+            self._connection = self._dialect.connect()
+        except RetriableError as error:
+            if self._was_connected:
+                raise
+            self._attempts += 1
+            if self._attempts >= self._config["connection.attempts"]:
+                raise ConnectError(str(error)) from None
+            self._attempt_at = time.monotonic() + self._config["connection.backoff.ms"] / 1000
+            raise
+        self._was_connected = True
+        return True
 
     def _stays_refused(self, error: Exception) -> bool:
         """Whether to ask again does not help, so that the status has to say it. A table that is gone is left to the
@@ -348,6 +372,8 @@ class JdbcSourceConnector(SourceConnector):
     aliases = ("io.confluent.connect.jdbc.JdbcSourceConnector",)
     config_def: ClassVar[ConfigDef] = ConfigDef(
         *CONNECTION_KEYS,
+        whole("connection.attempts", 3, LOW, "How often a task that begins tries to connect before it fails (and is started again, by errors.restart). A database that goes away later is asked until it is back.", AtLeast(1)),
+        long("connection.backoff.ms", 10_000, LOW, "The pause (ms) between these attempts.", AtLeast(0)),
         text("mode", "bulk", HIGH, "bulk: everything, at every poll. incrementing: rows whose number is higher than the last; changed rows, and rows that commit after one with a higher number, are missed. timestamp: rows that are younger than the last; of rows that commit late, those older than timestamp.delay.interval.ms are missed; rows of one timestamp that are more than batch.max.rows may come again after a crash or a lost connection. timestamp+incrementing: both, for rows with the same timestamp.", OneOf("bulk", "incrementing", "timestamp", "timestamp+incrementing")),
         text("incrementing.column.name", "", MEDIUM, "The column that only grows."),
         listing("timestamp.column.name", [], MEDIUM, "The columns with the time of the last change; the first that is not null counts."),
