@@ -121,7 +121,7 @@ def test_timestamps_give_new_and_changed_rows(database: Database, sources: list[
 def test_rows_within_one_millisecond_are_each_given_once(database: Database, sources: list[Source], mode: str) -> None:
     """SQLite's own functions round to milliseconds: such a row came for ever, and another of its millisecond never."""
     database("CREATE TABLE t (id INTEGER PRIMARY KEY, changed TIMESTAMP)")
-    database("INSERT INTO t VALUES (1, '2024-01-01 00:00:10.123900'), (2, NULL), (3, 'no time'), (4, 1577836800000)")
+    database("INSERT INTO t VALUES (1, '2024-01-01 00:00:10.123900'), (2, NULL), (4, 1577836800000)")
     source = Source(database, mode=mode, timestamp_column_name="changed", incrementing_column_name="id")
     sources.append(source)
     assert [row["id"] for row in source.rows()] == [4, 1]
@@ -414,6 +414,36 @@ def test_attempts_to_connect_have_pauses_between_them(
     source.task.stop()  # so that nothing waits here
     assert source.task.poll() is None
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize("mode", ["timestamp", "timestamp+incrementing"])
+@pytest.mark.parametrize("kind", ["TIMESTAMP", "TEXT"])
+@pytest.mark.parametrize("value", ["yesterday", "", "2020-13-01", b"2020-01-01"])
+def test_a_timestamp_that_is_none_is_told_with_its_column_and_value(
+    database: Database, sources: list[Source], mode: str, kind: str, value: Any
+) -> None:
+    """The row was never read, and nobody said so."""
+    database(f"CREATE TABLE t (id INTEGER PRIMARY KEY, changed {kind}, made {kind})")
+    database("INSERT INTO t VALUES (1, '2020-01-01', NULL), (2, NULL, NULL), (3, NULL, '2020-01-02')")
+    columns = {"timestamp_column_name": "changed,made", "incrementing_column_name": "id"}
+    sources.append(Source(database, mode=mode, table_whitelist="t", **columns))
+    assert [row["id"] for row in sources[0].rows()] == [1, 3]
+    assert sources[0].rows() == []
+    database("INSERT INTO t VALUES (4, ?, '2020-01-03')", value)
+    with pytest.raises(ConnectError, match="'changed'") as told:
+        sources[0].rows()
+    assert repr(value) in str(told.value)
+    assert not isinstance(told.value, RetriableError)
+
+
+def test_a_column_of_timestamps_that_does_not_count_for_a_row_is_not_looked_at(
+    database: Database, sources: list[Source]
+) -> None:
+    database("CREATE TABLE t (id INTEGER PRIMARY KEY, changed TEXT, made TEXT)")
+    database("INSERT INTO t VALUES (1, '2020-01-01', 'once')")
+    sources.append(Source(database, mode="timestamp", timestamp_column_name="changed,made"))
+    assert [row["id"] for row in sources[0].rows()] == [1]
+    assert sources[0].rows() == []
 
 
 def test_a_query_that_the_database_refuses_fails_its_task(database: Database, sources: list[Source]) -> None:

@@ -73,9 +73,19 @@ class Dialect:
     def now(self, connection: Any) -> datetime:
         raise NotImplementedError
 
-    def timestamp_expression(self, column: str) -> str:
-        """What stands in SQL for a timestamp column, to be compared with `timestamp_parameter`."""
-        return self.quote_column(column)
+    def timestamp_expression(self, columns: Sequence[str]) -> str:
+        """What stands in SQL for timestamp columns, of which the first that is not null counts, to be compared with
+        `timestamp_parameter`.
+        """
+        quoted = [self.quote_column(each) for each in columns]
+        return quoted[0] if len(quoted) == 1 else f"COALESCE({', '.join(quoted)})"
+
+    def unreadable_timestamp(self, columns: Sequence[str]) -> str:
+        """A condition that finds rows whose timestamp is there and none, so that they can be told; empty: such values
+        cannot be in the columns.
+        """
+        del columns
+        return ""
 
     def timestamp_parameter(self, moment: datetime) -> Any:
         return moment
@@ -208,10 +218,13 @@ class Sqlite(Dialect):
         del connection
         return datetime.now(UTC)
 
-    def timestamp_expression(self, column: str) -> str:
+    def timestamp_expression(self, columns: Sequence[str]) -> str:
         """Microseconds, whether the column has text or numbers: by the function that reads a row's offset too, for what
         SQLite's own functions know is rounded to milliseconds."""
-        return f"{_MICROSECONDS}({self.quote_column(column)})"
+        return f"{_MICROSECONDS}({super().timestamp_expression(columns)})"
+
+    def unreadable_timestamp(self, columns: Sequence[str]) -> str:
+        return f"({super().timestamp_expression(columns)} IS NOT NULL AND {self.timestamp_expression(columns)} IS NULL)"
 
     def timestamp_parameter(self, moment: datetime) -> int | None:
         return _microseconds(moment)

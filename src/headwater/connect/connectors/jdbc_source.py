@@ -25,7 +25,7 @@ from headwater.connect.data.logical import millis_to_timestamp, scale_of, timest
 from headwater.connect.data.record import SourceRecord
 from headwater.connect.data.schema import DECIMAL, Schema, Type, struct
 from headwater.connect.data.struct import Struct
-from headwater.connect.errors import ConfigError, ConnectError, RetriableError
+from headwater.connect.errors import ConfigError, ConnectError, DataError, RetriableError
 from headwater.connect.java_regex import compile_java
 
 _TABLES: Final = "tables"  # of a task: names, or names with the part that is read
@@ -97,17 +97,19 @@ class _Query:
             of_part = f" AND {part}" if part else ""
             return f"{base} WHERE {number} > {mark}{of_part} ORDER BY {number} ASC", [self._last_number]
         dialect.learn_columns(connection, base)
-        parts = [dialect.timestamp_expression(each) for each in self._timestamps]
-        when = parts[0] if len(parts) == 1 else f"COALESCE({', '.join(parts)})"
+        when = dialect.timestamp_expression(self._timestamps)
         until = dialect.now(connection) - timedelta(milliseconds=self._config["timestamp.delay.interval.ms"])
         begin = dialect.compared_moment(self._timestamps, self._last_moment)
         end = dialect.compared_moment(self._timestamps, until)
+        wanted, parameters, order = f"{when} > {mark} AND {when} < {mark}", [begin, end], when
+        if number:
+            wanted = f"{when} < {mark} AND (({when} = {mark} AND {number} > {mark}) OR {when} > {mark})"
+            parameters, order = [end, begin, self._last_number, begin], f"{when}, {number}"
+        unreadable = dialect.unreadable_timestamp(self._timestamps)
+        if unreadable:  # the first such row fails the task
+            wanted = f"(({wanted}) OR {unreadable})"
         of_part = f"{part} AND " if part else ""
-        if not number:
-            return f"{base} WHERE {of_part}{when} > {mark} AND {when} < {mark} ORDER BY {when} ASC", [begin, end]
-        both = f"({when} = {mark} AND {number} > {mark}) OR {when} > {mark}"
-        sql = f"{base} WHERE {of_part}{when} < {mark} AND ({both}) ORDER BY {when}, {number} ASC"
-        return sql, [end, begin, self._last_number, begin]
+        return f"{base} WHERE {of_part}{wanted} ORDER BY {order} ASC", parameters
 
     def _of_part(self) -> str:
         """Rows without a number are the first part's."""
@@ -153,9 +155,20 @@ class _Query:
         if self._incrementing:
             self._last_number = self._number(row[place_of(self._incrementing, names)])
         if self._timestamps:
-            here = _when(self._timestamps, names, row)
-            if self._incrementing or after is None or _when(self._timestamps, names, after) != here:
+            here = self._when(names, row)
+            if self._incrementing or after is None or self._when(names, after) != here:
                 self._last_moment = here
+
+    def _when(self, names: Sequence[str], row: Sequence[Any]) -> datetime:
+        found = ((each, row[place_of(each, names)]) for each in self._timestamps)
+        column, value = next((column, value) for column, value in found if value is not None)
+        try:
+            return moment_of(value)
+        except (ValueError, OverflowError, DataError):
+            raise ConnectError(
+                f"The column {column!r} of {self.table or 'the query'} has the value {value!r}, which is no timestamp: its row would never "
+                "be read. Mend it, or leave it out by a `query`"
+            ) from None
 
     def _number(self, found: Any) -> int:
         try:
@@ -229,11 +242,6 @@ def begin_of(
                 "missed or read again. Put the number and the column back, or reset the connector's offsets, which reads all tables again"
             )
     return whole_table if part is None else stored.get(str(part), whole_table)
-
-
-def _when(timestamps: Sequence[str], names: Sequence[str], row: Sequence[Any]) -> datetime:
-    found = (row[place_of(each, names)] for each in timestamps)
-    return next(moment_of(each) for each in found if each is not None)
 
 
 def place_of(column: str, names: Sequence[str]) -> int:
