@@ -696,7 +696,8 @@ def test_wrong_configs_are_told_at_their_property(config: dict[str, str], wrong:
         ("host/shop?currentSchema=x", "currentSchema is no parameter of libpq"),
         ("me:sec@ret@host/shop", "an @ in a user or password is written as %40"),
         ("me:secret%zz@host/shop", "what cannot stand in an address is written as %40"),
-        ("me:secret@host:many/shop", "the port is a number"),
+        ("me:secret@host:many/shop", "the port is a number from 1 to 65535"),
+        ("me:secret@host:99999999/shop", "the port is a number from 1 to 65535"),
     ],
 )
 def test_a_wrong_address_of_postgresql_is_told_before_anything_starts_and_without_its_password(

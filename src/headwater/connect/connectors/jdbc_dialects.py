@@ -302,8 +302,8 @@ def _check_address(url: str) -> None:
         ports = str(found.get("port") or "").split(",")
         if "@" in str(found.get("host"))[1:]:  # in front, it is a socket without a file
             told = "an @ in a user or password is written as %40"
-        elif any(each and not each.isdecimal() for each in ports):
-            told = "the port is a number"
+        elif any(each and not (each.isdecimal() and 1 <= int(each) <= 65535) for each in ports):
+            told = "the port is a number from 1 to 65535"
     if told:
         raise ConfigError(
             f"connection.url: not an address such as jdbc:postgresql://host:port/database: {told}",
