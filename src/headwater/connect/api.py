@@ -141,6 +141,8 @@ class SourceConnector(_Connector):
     task_class: "ClassVar[type[SourceTask]]"
     exactly_once: ClassVar[bool] = True
     sets_transaction_boundaries: ClassVar[bool] = False
+    # A property without which it reads the worker's stdin, which workers of a group do not share.
+    stdin_without: ClassVar[str | None] = None
 
     def alter_offsets(self, props: Mapping[str, str], offsets: SourceOffsets) -> bool:
         """Checks offsets that somebody wants to set (None: delete); raises ConnectError if they make no sense.

@@ -230,15 +230,16 @@ sends.
   stopped Debezium connector are taken over. `before` is whole only with `REPLICA IDENTITY FULL`, otherwise it has the
   key and zeros; pgoutput tells no DDL, a changed table is known by its next row. Other than Debezium: `infinity` and
   years before Christ are right in DATE columns too, scales below zero are kept, a partitioned table's rows come once.
-  Missing: signals, incremental snapshots, notifications, custom converters, PostGIS and pgvector types. A slot keeps
-  the server's log until its connector comes back: drop the slot of one that will not (`SELECT
+  Missing: signals, incremental snapshots, notifications, custom converters, PostGIS and pgvector types. A server
+  that is away, or refuses the login, when the task begins fails it; one that goes away later is asked until it is back.
+  A slot keeps the server's log until its connector comes back: drop the slot of one that will not (`SELECT
   pg_drop_replication_slot('...')`).
 - **Errors.** `errors.tolerance=all` skips records that cannot be converted or transformed; `errors.log.enable` tells
   them, `errors.deadletterqueue.topic.name` keeps them, with `__connect.errors.*` headers if `...context.headers.enable`
   is set, and with their time. A record that cannot be written there fails its task, and comes again. A sink cannot
   read its own dead letters.
-- **Failed tasks are started again** by themselves, after 1, 2, 4 ... up to 300 seconds, and their status says so
-  (`errors.restart=false` turns that off). Kafka Connect leaves them failed.
+- **Failed connectors and tasks are started again** by themselves, after 1, 2, 4 ... up to 300 seconds, and their status
+  says so, and why they failed (`errors.restart=false` turns that off). Kafka Connect leaves them failed.
 - **Plugins that hang.** A connector's method has 60 seconds, its `stop` `task.shutdown.graceful.timeout.ms`; then it is
   left to itself and the connector has failed. A task that does not end within that time is given up: it sends and
   commits nothing any more. While it is in its sink's group, the sink's offsets are not set or deleted: the call is

@@ -23,6 +23,18 @@ def errors(config: dict[str, str]) -> dict[str, list[str]]:
     return {name: each.errors for name, each in validate(CATALOG, config).values.items() if each.errors}
 
 
+@pytest.mark.parametrize(
+    ("config", "name"),
+    [
+        ({**SINK, "connector.class": "CassandraSink"}, "port"),
+        ({"name": "s", "connector.class": "PostgresCdc", "topic.prefix": "p"}, "database.port"),
+    ],
+)
+@pytest.mark.parametrize(("port", "wrong"), [("0", 1), ("1", 0), ("65535", 0), ("65536", 1), ("99999999", 1)])
+def test_a_port_is_one_that_there_can_be(config: dict[str, str], name: str, port: str, wrong: int) -> None:
+    assert len(validate(CATALOG, {**config, name: port}).values[name].errors) == wrong
+
+
 def test_a_good_config_has_no_errors() -> None:
     assert errors(SINK) == {}
     assert errors(SOURCE) == {}

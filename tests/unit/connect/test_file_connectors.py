@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headwater.base.ids import TopicPartition
-from headwater.connect.connector_config.validation import validate
+from headwater.connect.connector_config.validation import Delivery, validate
 from headwater.connect.connectors.file_sink import FileStreamSinkTask
 from headwater.connect.connectors.file_source import FileStreamSourceConnector, FileStreamSourceTask, Lines
 from headwater.connect.data.record import SinkRecord
@@ -72,6 +72,18 @@ def source(tmp_path: Path) -> Iterator[Source]:
 def append(path: Path, text: str) -> None:
     with path.open("a") as file:
         file.write(text)
+
+
+@pytest.mark.parametrize("given", [{}, {"file": ""}])
+@pytest.mark.parametrize("delivery", list(Delivery))
+def test_stdin_is_read_by_a_worker_alone(delivery: Delivery, given: dict[str, str]) -> None:
+    """A worker of a group, any of them, read its own, and nobody said so."""
+    config = {"connector.class": "FileStreamSource", "name": "c", "topic": "t", **given}
+    errors = validate(Catalog(installed=False), config, delivery).values["file"].errors
+    assert [each[:30] for each in errors] == (
+        [] if delivery is Delivery.STANDALONE else ["Workers of a group need file: "]
+    )
+    assert validate(Catalog(installed=False), {**config, "file": "in.txt"}, delivery).errors == []
 
 
 def test_a_file_that_grows_is_followed_line_by_line(source: Source) -> None:

@@ -121,7 +121,7 @@ def test_timestamps_give_new_and_changed_rows(database: Database, sources: list[
 def test_rows_within_one_millisecond_are_each_given_once(database: Database, sources: list[Source], mode: str) -> None:
     """SQLite's own functions round to milliseconds: such a row came for ever, and another of its millisecond never."""
     database("CREATE TABLE t (id INTEGER PRIMARY KEY, changed TIMESTAMP)")
-    database("INSERT INTO t VALUES (1, '2024-01-01 00:00:10.123900'), (2, NULL), (3, 'no time'), (4, 1577836800000)")
+    database("INSERT INTO t VALUES (1, '2024-01-01 00:00:10.123900'), (2, NULL), (4, 1577836800000)")
     source = Source(database, mode=mode, timestamp_column_name="changed", incrementing_column_name="id")
     sources.append(source)
     assert [row["id"] for row in source.rows()] == [4, 1]
@@ -366,6 +366,84 @@ def test_a_database_that_is_away_is_asked_again(database: Database, sources: lis
     database("CREATE TABLE t (id INTEGER PRIMARY KEY)")
     database("INSERT INTO t VALUES (7)")
     assert source.rows() == [{"id": 7}]
+
+
+def test_a_database_that_is_away_at_the_start_fails_the_task_after_some_attempts(
+    database: Database, sources: list[Source], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wrong password was told by the log alone, and the status said RUNNING."""
+    database("CREATE TABLE t (id INTEGER PRIMARY KEY)")
+    database("INSERT INTO t VALUES (7)")
+    source = Source(database, connection_backoff_ms="0")
+    sources.append(source)
+    there = source.task._dialect.connect  # type: ignore[attr-defined]
+
+    def away() -> Any:
+        raise RetriableError("Cannot connect to the database: password authentication failed")
+
+    monkeypatch.setattr(source.task._dialect, "connect", away)  # type: ignore[attr-defined]
+    for _ in range(2):
+        with pytest.raises(RetriableError):
+            source.task.poll()
+    with pytest.raises(ConnectError, match="password authentication failed") as told:
+        source.task.poll()
+    assert not isinstance(told.value, RetriableError)
+    monkeypatch.setattr(source.task._dialect, "connect", there)  # type: ignore[attr-defined]
+    assert source.rows()[0] == {"id": 7}
+    source.task.close()
+    monkeypatch.setattr(source.task._dialect, "connect", away)  # type: ignore[attr-defined]
+    for _ in range(5):
+        with pytest.raises(RetriableError):  # it was there: it comes back
+            source.task.poll()
+
+
+def test_attempts_to_connect_have_pauses_between_them(
+    database: Database, sources: list[Source], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = Source(database, connection_backoff_ms="1000000")
+    sources.append(source)
+    asked = []
+
+    def away() -> Any:
+        asked.append(1)
+        raise RetriableError("away")
+
+    monkeypatch.setattr(source.task._dialect, "connect", away)  # type: ignore[attr-defined]
+    with pytest.raises(RetriableError):
+        source.task.poll()
+    source.task.stop()  # so that nothing waits here
+    assert source.task.poll() is None
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize("mode", ["timestamp", "timestamp+incrementing"])
+@pytest.mark.parametrize("kind", ["TIMESTAMP", "TEXT"])
+@pytest.mark.parametrize("value", ["yesterday", "", "2020-13-01", b"2020-01-01"])
+def test_a_timestamp_that_is_none_is_told_with_its_column_and_value(
+    database: Database, sources: list[Source], mode: str, kind: str, value: Any
+) -> None:
+    """The row was never read, and nobody said so."""
+    database(f"CREATE TABLE t (id INTEGER PRIMARY KEY, changed {kind}, made {kind})")
+    database("INSERT INTO t VALUES (1, '2020-01-01', NULL), (2, NULL, NULL), (3, NULL, '2020-01-02')")
+    columns = {"timestamp_column_name": "changed,made", "incrementing_column_name": "id"}
+    sources.append(Source(database, mode=mode, table_whitelist="t", **columns))
+    assert [row["id"] for row in sources[0].rows()] == [1, 3]
+    assert sources[0].rows() == []
+    database("INSERT INTO t VALUES (4, ?, '2020-01-03')", value)
+    with pytest.raises(ConnectError, match="'changed'") as told:
+        sources[0].rows()
+    assert repr(value) in str(told.value)
+    assert not isinstance(told.value, RetriableError)
+
+
+def test_a_column_of_timestamps_that_does_not_count_for_a_row_is_not_looked_at(
+    database: Database, sources: list[Source]
+) -> None:
+    database("CREATE TABLE t (id INTEGER PRIMARY KEY, changed TEXT, made TEXT)")
+    database("INSERT INTO t VALUES (1, '2020-01-01', 'once')")
+    sources.append(Source(database, mode="timestamp", timestamp_column_name="changed,made"))
+    assert [row["id"] for row in sources[0].rows()] == [1]
+    assert sources[0].rows() == []
 
 
 def test_a_query_that_the_database_refuses_fails_its_task(database: Database, sources: list[Source]) -> None:
@@ -618,7 +696,8 @@ def test_wrong_configs_are_told_at_their_property(config: dict[str, str], wrong:
         ("host/shop?currentSchema=x", "currentSchema is no parameter of libpq"),
         ("me:sec@ret@host/shop", "an @ in a user or password is written as %40"),
         ("me:secret%zz@host/shop", "what cannot stand in an address is written as %40"),
-        ("me:secret@host:many/shop", "the port is a number"),
+        ("me:secret@host:many/shop", "the port is a number from 1 to 65535"),
+        ("me:secret@host:99999999/shop", "the port is a number from 1 to 65535"),
     ],
 )
 def test_a_wrong_address_of_postgresql_is_told_before_anything_starts_and_without_its_password(
@@ -634,8 +713,6 @@ def test_a_wrong_address_of_postgresql_is_told_before_anything_starts_and_withou
 @pytest.mark.parametrize(
     ("properties", "refused"),
     [
-        ({"connection.attempts": "3"}, True),
-        ({"connection.backoff.ms": "3"}, True),
         ({"connection.ssl": "on"}, True),  # of Java's driver
         ({"date.timezone": "UTC"}, True),
         ({"quote.sql.identifiers": "never"}, True),
@@ -650,3 +727,13 @@ def test_properties_of_the_originals_are_honoured_or_refused_by_name(
     given = {"name": "c", "connector.class": kind, "connection.url": "jdbc:sqlite:/x.db", "topics" if kind == "JdbcSink" else "topic.prefix": "t"}  # fmt: skip
     errors = validate(Catalog(installed=False), {**given, **properties}).values["connection.url"].errors
     assert errors == [f"{name} is not supported here; remove it" for name in properties if refused]
+
+
+@pytest.mark.parametrize("name", ["connection.attempts", "connection.backoff.ms"])
+def test_a_source_counts_attempts_to_connect_and_a_sink_retries(name: str) -> None:
+    given = {"name": "c", "connection.url": "jdbc:sqlite:/x.db", "topics": "t", "topic.prefix": "t", name: "3"}
+    errors = [
+        validate(Catalog(installed=False), {**given, "connector.class": kind}).values["connection.url"].errors
+        for kind in ("JdbcSource", "JdbcSink")
+    ]
+    assert errors == [[], [f"{name} is not supported here; remove it"]]

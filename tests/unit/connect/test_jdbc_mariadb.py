@@ -137,7 +137,7 @@ def test_columns_of_both_kinds_cannot_be_compared_in_a_zone() -> None:
 
 def test_times_of_day_come_as_durations() -> None:
     assert from_database(s.TIME_SCHEMA, timedelta(hours=1, microseconds=2999)) == time(1, 0, 0, 2000)
-    with pytest.raises(ConnectError, match=r"not a .*Time"):
+    with pytest.raises(ConnectError, match=r"not of type .*Time"):
         from_database(s.TIME_SCHEMA, timedelta(hours=25))
 
 

@@ -70,7 +70,12 @@ CONSUMER: Final = COMMON | table_of(
         OneOf("read_uncommitted", "read_committed"),
     ),
     row("client.rack", _T.STRING, "", "Where the consumer stands: it may be sent to a replica that is near."),
-    row("allow.auto.create.topics", _T.BOOLEAN, True, "Whether asking for a topic may make it."),
+    row(
+        "allow.auto.create.topics",
+        _T.BOOLEAN,
+        True,
+        "Whether asking for a topic may make it. One that a pattern matches is never made.",
+    ),
     row("exclude.internal.topics", _T.BOOLEAN, True, "Whether patterns leave out internal topics."),
     row("default.api.timeout.ms", _T.INT, 60_000, "How long calls without a timeout may take.", AtLeast(0)),
     row("key.deserializer", _T.CLASS, None, "A name, a function or an object; without one, keys are bytes."),

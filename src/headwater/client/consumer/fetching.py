@@ -106,7 +106,7 @@ class Fetcher(FetchAnswers):
     async def _refresh(self) -> None:
         topics, self._stale = self._stale, set()
         try:
-            await self._session.refresh(topics, auto_create=self._auto_create)
+            await self._session.refresh(topics, auto_create=self._auto_create and self._subscription.by_name)
         except KafkaError:
             self.counters["fetch_errors"] += 1
         now = self._session.kernel.clock()

@@ -41,6 +41,13 @@ class Subscription:
     def by_group(self) -> bool:
         return self.kind in (Kind.TOPICS, Kind.PATTERN, Kind.SERVER_PATTERN)
 
+    @property
+    def by_name(self) -> bool:
+        """Whether the user has named the topics: nobody else's may be made by asking for them. What a pattern has
+        matched would be made again when it is deleted.
+        """
+        return self.kind in (Kind.TOPICS, Kind.PARTITIONS)
+
     def subscribe(self, wanted: "Iterable[str] | str | re.Pattern[str] | SubscriptionPattern", listener: Any) -> None:
         """Replaces the subscription that there was. What is assigned stays until the group says otherwise."""
         self._exclude(Kind.PARTITIONS, "subscribe")

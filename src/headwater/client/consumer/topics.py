@@ -86,7 +86,8 @@ class TopicWatch:
                     self._matched()
         else:
             wanted = sorted(name for name in subscription.topic_names() if self._is_wanted(name))
-            topics = await self._session.refresh(wanted, auto_create=self._auto_create) if wanted else []
+            auto_create = self._auto_create and subscription.by_name
+            topics = await self._session.refresh(wanted, auto_create=auto_create) if wanted else []
         self._refreshed()
         return topics
 

@@ -4,7 +4,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from headwater.base.config.definition import ConfigType, Importance
-from headwater.base.config.validators import ConfigValueError, Validator
+from headwater.base.config.validators import Between, ConfigValueError, Validator
 from headwater.connect.config.definition import REQUIRED as REQUIRED
 from headwater.connect.config.definition import ConfigKey
 
@@ -47,6 +47,9 @@ def a_class(
 
 def secret(name: str, default: Any, importance: Importance, doc: str, **more: Any) -> ConfigKey:
     return ConfigKey(name, ConfigType.PASSWORD, default, importance, doc, **more)
+
+
+PORT = Between(1, 65535)
 
 
 class NonEmptyList:

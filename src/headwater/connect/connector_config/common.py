@@ -1,5 +1,5 @@
-"""The properties that every connector has: Kafka Connect's, and `errors.restart`, which says whether failed tasks are
-restarted.
+"""The properties that every connector has: Kafka Connect's, and `errors.restart`, which says whether failed
+connectors and tasks are started again.
 """
 
 from typing import Any, Final
@@ -94,7 +94,7 @@ def common_def(catalog: Catalog) -> ConfigDef:
         text("errors.tolerance", "none", MEDIUM, "none: a record that cannot be converted or transformed fails its task. all: it is skipped.", OneOf("none", "all", ignore_case=True), order=3, width="SHORT", display_name="Error Tolerance", **failing),
         flag("errors.log.enable", False, MEDIUM, "Whether each such error is logged.", order=4, width="SHORT", display_name="Log Errors", **failing),
         flag("errors.log.include.messages", False, MEDIUM, "Whether the log says topic, partition, offset and timestamp of the record.", order=5, width="SHORT", display_name="Log Error Details", **failing),
-        flag("errors.restart", True, MEDIUM, "Whether a failed task is started again, after a pause that doubles up to five minutes. Kafka Connect never does.", order=9, width="SHORT", display_name="Restart Failed Tasks", **failing),
+        flag("errors.restart", True, MEDIUM, "Whether a connector or task that has failed is started again, after a pause that doubles up to five minutes. Kafka Connect never does.", order=9, width="SHORT", display_name="Restart Failed Connectors and Tasks", **failing),
     )  # fmt: skip
 
 

@@ -287,6 +287,11 @@ def _check_delivery(plugin: Plugin, props: Props, values: dict[str, ConfigValue]
             "The connector does not support connector-defined transaction boundaries with the given configuration. Please reconfigure "
             "it to use a different transaction boundary definition."
         )
+    needed = plugin.cls.stdin_without
+    if needed is not None and not props.get(needed) and delivery is not Delivery.STANDALONE:
+        values[needed].errors.append(
+            f"Workers of a group need {needed}: without it lines come from stdin, which only a standalone worker reads"
+        )
     if props.get("offsets.storage.topic") and delivery is Delivery.STANDALONE:
         values["offsets.storage.topic"].errors.append(
             "A worker alone keeps offsets in its file: workers of a group have topics"

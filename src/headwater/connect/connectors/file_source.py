@@ -213,6 +213,7 @@ class FileStreamSourceConnector(SourceConnector):
         whole("batch.size", 2000, LOW, "How many lines one poll gives at most.", AtLeast(1)),
     )
     task_class = FileStreamSourceTask
+    stdin_without = "file"
 
     def alter_offsets(self, props: Mapping[str, str], offsets: SourceOffsets) -> bool:
         if not props.get("file"):

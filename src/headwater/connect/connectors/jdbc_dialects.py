@@ -73,9 +73,19 @@ class Dialect:
     def now(self, connection: Any) -> datetime:
         raise NotImplementedError
 
-    def timestamp_expression(self, column: str) -> str:
-        """What stands in SQL for a timestamp column, to be compared with `timestamp_parameter`."""
-        return self.quote_column(column)
+    def timestamp_expression(self, columns: Sequence[str]) -> str:
+        """What stands in SQL for timestamp columns, of which the first that is not null counts, to be compared with
+        `timestamp_parameter`.
+        """
+        quoted = [self.quote_column(each) for each in columns]
+        return quoted[0] if len(quoted) == 1 else f"COALESCE({', '.join(quoted)})"
+
+    def unreadable_timestamp(self, columns: Sequence[str]) -> str:
+        """A condition that finds rows whose timestamp is there and none, so that they can be told; empty: such values
+        cannot be in the columns.
+        """
+        del columns
+        return ""
 
     def timestamp_parameter(self, moment: datetime) -> Any:
         return moment
@@ -208,10 +218,13 @@ class Sqlite(Dialect):
         del connection
         return datetime.now(UTC)
 
-    def timestamp_expression(self, column: str) -> str:
+    def timestamp_expression(self, columns: Sequence[str]) -> str:
         """Microseconds, whether the column has text or numbers: by the function that reads a row's offset too, for what
         SQLite's own functions know is rounded to milliseconds."""
-        return f"{_MICROSECONDS}({self.quote_column(column)})"
+        return f"{_MICROSECONDS}({super().timestamp_expression(columns)})"
+
+    def unreadable_timestamp(self, columns: Sequence[str]) -> str:
+        return f"({super().timestamp_expression(columns)} IS NOT NULL AND {self.timestamp_expression(columns)} IS NULL)"
 
     def timestamp_parameter(self, moment: datetime) -> int | None:
         return _microseconds(moment)
@@ -289,8 +302,8 @@ def _check_address(url: str) -> None:
         ports = str(found.get("port") or "").split(",")
         if "@" in str(found.get("host"))[1:]:  # in front, it is a socket without a file
             told = "an @ in a user or password is written as %40"
-        elif any(each and not each.isdecimal() for each in ports):
-            told = "the port is a number"
+        elif any(each and not (each.isdecimal() and 1 <= int(each) <= 65535) for each in ports):
+            told = "the port is a number from 1 to 65535"
     if told:
         raise ConfigError(
             f"connection.url: not an address such as jdbc:postgresql://host:port/database: {told}",

@@ -25,7 +25,7 @@ from headwater.connect.data.logical import millis_to_timestamp, scale_of, timest
 from headwater.connect.data.record import SourceRecord
 from headwater.connect.data.schema import DECIMAL, Schema, Type, struct
 from headwater.connect.data.struct import Struct
-from headwater.connect.errors import ConfigError, ConnectError, RetriableError
+from headwater.connect.errors import ConfigError, ConnectError, DataError, RetriableError
 from headwater.connect.java_regex import compile_java
 
 _TABLES: Final = "tables"  # of a task: names, or names with the part that is read
@@ -97,17 +97,19 @@ class _Query:
             of_part = f" AND {part}" if part else ""
             return f"{base} WHERE {number} > {mark}{of_part} ORDER BY {number} ASC", [self._last_number]
         dialect.learn_columns(connection, base)
-        parts = [dialect.timestamp_expression(each) for each in self._timestamps]
-        when = parts[0] if len(parts) == 1 else f"COALESCE({', '.join(parts)})"
+        when = dialect.timestamp_expression(self._timestamps)
         until = dialect.now(connection) - timedelta(milliseconds=self._config["timestamp.delay.interval.ms"])
         begin = dialect.compared_moment(self._timestamps, self._last_moment)
         end = dialect.compared_moment(self._timestamps, until)
+        wanted, parameters, order = f"{when} > {mark} AND {when} < {mark}", [begin, end], when
+        if number:
+            wanted = f"{when} < {mark} AND (({when} = {mark} AND {number} > {mark}) OR {when} > {mark})"
+            parameters, order = [end, begin, self._last_number, begin], f"{when}, {number}"
+        unreadable = dialect.unreadable_timestamp(self._timestamps)
+        if unreadable:  # the first such row fails the task
+            wanted = f"(({wanted}) OR {unreadable})"
         of_part = f"{part} AND " if part else ""
-        if not number:
-            return f"{base} WHERE {of_part}{when} > {mark} AND {when} < {mark} ORDER BY {when} ASC", [begin, end]
-        both = f"({when} = {mark} AND {number} > {mark}) OR {when} > {mark}"
-        sql = f"{base} WHERE {of_part}{when} < {mark} AND ({both}) ORDER BY {when}, {number} ASC"
-        return sql, [end, begin, self._last_number, begin]
+        return f"{base} WHERE {of_part}{wanted} ORDER BY {order} ASC", parameters
 
     def _of_part(self) -> str:
         """Rows without a number are the first part's."""
@@ -153,9 +155,20 @@ class _Query:
         if self._incrementing:
             self._last_number = self._number(row[place_of(self._incrementing, names)])
         if self._timestamps:
-            here = _when(self._timestamps, names, row)
-            if self._incrementing or after is None or _when(self._timestamps, names, after) != here:
+            here = self._when(names, row)
+            if self._incrementing or after is None or self._when(names, after) != here:
                 self._last_moment = here
+
+    def _when(self, names: Sequence[str], row: Sequence[Any]) -> datetime:
+        found = ((each, row[place_of(each, names)]) for each in self._timestamps)
+        column, value = next((column, value) for column, value in found if value is not None)
+        try:
+            return moment_of(value)
+        except (ValueError, OverflowError, DataError):
+            raise ConnectError(
+                f"The column {column!r} of {self.table or 'the query'} has the value {value!r}, which is no timestamp: its row would never "
+                "be read. Mend it, or leave it out by a `query`"
+            ) from None
 
     def _number(self, found: Any) -> int:
         try:
@@ -231,11 +244,6 @@ def begin_of(
     return whole_table if part is None else stored.get(str(part), whole_table)
 
 
-def _when(timestamps: Sequence[str], names: Sequence[str], row: Sequence[Any]) -> datetime:
-    found = (row[place_of(each, names)] for each in timestamps)
-    return next(moment_of(each) for each in found if each is not None)
-
-
 def place_of(column: str, names: Sequence[str]) -> int:
     """Also in other letters, as SQLite and MariaDB have it. Raises ConnectError: SQLite takes a quoted name that it
     does not know for a text, and says nothing.
@@ -261,6 +269,9 @@ class JdbcSourceTask(SourceTask):
     def __init__(self) -> None:
         self._stop = threading.Event()
         self._connection: Any = None
+        self._was_connected = False
+        self._attempts = 0  # that failed, before there was a connection
+        self._attempt_at = 0.0
         self._open: Generator[list[SourceRecord], None, None] | None = None
         self._asked: _Query | None = None  # whose rows those are, or were
 
@@ -280,8 +291,8 @@ class JdbcSourceTask(SourceTask):
 
     def poll(self) -> list[SourceRecord] | None:
         try:
-            if self._connection is None:
-                self._connection = self._dialect.connect()
+            if self._connection is None and not self._connect():
+                return None
             return self._next()
         except self._dialect.errors as error:
             self.close()
@@ -290,6 +301,27 @@ class JdbcSourceTask(SourceTask):
         except RetriableError:
             self.close()
             raise
+
+    def _connect(self) -> bool:
+        """False: the pause before the next attempt is not over. A database that was there is asked again for ever; one
+        that never was, or refuses the login, is not (ConnectError), so that the status says it.
+        """
+        wait = self._attempt_at - time.monotonic()
+        if wait > 0:
+            self._stop.wait(min(wait, 0.5))
+            return False
+        try:
+            self._connection = self._dialect.connect()
+        except RetriableError as error:
+            if self._was_connected:
+                raise
+            self._attempts += 1
+            if self._attempts >= self._config["connection.attempts"]:
+                raise ConnectError(str(error)) from None
+            self._attempt_at = time.monotonic() + self._config["connection.backoff.ms"] / 1000
+            raise
+        self._was_connected = True
+        return True
 
     def _stays_refused(self, error: Exception) -> bool:
         """Whether to ask again does not help, so that the status has to say it. A table that is gone is left to the
@@ -348,6 +380,8 @@ class JdbcSourceConnector(SourceConnector):
     aliases = ("io.confluent.connect.jdbc.JdbcSourceConnector",)
     config_def: ClassVar[ConfigDef] = ConfigDef(
         *CONNECTION_KEYS,
+        whole("connection.attempts", 3, LOW, "How often a task that begins tries to connect before it fails (and is started again, by errors.restart). A database that goes away later is asked until it is back.", AtLeast(1)),
+        long("connection.backoff.ms", 10_000, LOW, "The pause (ms) between these attempts.", AtLeast(0)),
         text("mode", "bulk", HIGH, "bulk: everything, at every poll. incrementing: rows whose number is higher than the last; changed rows, and rows that commit after one with a higher number, are missed. timestamp: rows that are younger than the last; of rows that commit late, those older than timestamp.delay.interval.ms are missed; rows of one timestamp that are more than batch.max.rows may come again after a crash or a lost connection. timestamp+incrementing: both, for rows with the same timestamp.", OneOf("bulk", "incrementing", "timestamp", "timestamp+incrementing")),
         text("incrementing.column.name", "", MEDIUM, "The column that only grows."),
         listing("timestamp.column.name", [], MEDIUM, "The columns with the time of the last change; the first that is not null counts."),

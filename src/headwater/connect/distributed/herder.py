@@ -426,32 +426,32 @@ class DistributedHerder:
         self._wake.set()
 
     def _run(self) -> None:
-        again = False
+        wait_s = _IDLE_S
         while not self._closed.is_set():
-            self._wake.wait(_AGAIN_S if again else _IDLE_S)
+            self._wake.wait(wait_s)
             self._wake.clear()
             if self._closed.is_set():
                 return
             try:
-                again = self._step()
+                wait_s = self._step()
             except Exception:
                 logger.exception("event=herder-failed")
-                again = True
+                wait_s = _AGAIN_S
 
-    def _step(self) -> bool:
-        """Brings what runs here to what it should be. Whether something is to be tried again soon."""
-        again = self._lead()
+    def _step(self) -> float:
+        """Brings what runs here to what it should be. When (in s) it is to be looked at again at the latest."""
+        wait_s = _AGAIN_S if self._lead() else _IDLE_S
         with self._working:
             with self._known:
                 assignment = self._assignment
             if assignment is None:
-                return again
+                return wait_s
             state = self._configs.snapshot()
             self._work.stop_what_is_not(assignment.assigned, state)
             with self._known:
                 if self._assignment is not assignment:
                     self._wake.set()
-                    return again
+                    return wait_s
                 self._held = assignment.assigned
                 wishes, self._wishes = self._wishes, []
             if assignment.revoked:
@@ -459,7 +459,10 @@ class DistributedHerder:
             self._work.start_what_is_not(assignment.assigned, state)
             for wish in wishes:
                 self._grant(wish, state)
-            return self._work.publish_tasks(self._configs.snapshot()) or again
+            restart_s = self._work.restart_failed(state)
+            if self._work.publish_tasks(self._configs.snapshot()):
+                wait_s = _AGAIN_S
+            return wait_s if restart_s is None else min(wait_s, restart_s)
 
     def _assignment_done(self, assignment: Assignment) -> None:
         """What was to be given up is: the group may give it to others."""

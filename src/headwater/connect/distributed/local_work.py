@@ -1,6 +1,7 @@
 """What this worker runs: connectors and tasks, brought to what the group assigned and the config topic says.
 
-`reconcile` compares what is with what should be, and may be called again at any time: it stops first, then starts.
+What is is compared with what should be, again and again: first something is stopped, then something is started. A
+connector that has failed is started again like a task (`task.Failures`), as long as it is this worker's.
 Owned by the herder, which calls one method at a time. Every change of a state is told to the status topic.
 """
 
@@ -8,7 +9,7 @@ import logging
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from headwater.connect.api import SinkConnector, SourceConnector
@@ -24,7 +25,7 @@ from headwater.connect.errors import ConnectError
 from headwater.connect.metrics.exposition import RunningConnector, RunningTask
 from headwater.connect.plugins import Plugin
 from headwater.connect.runtime.herder import unresolved
-from headwater.connect.runtime.task import State, TaskHandle, TaskId, running_task
+from headwater.connect.runtime.task import Failures, State, TaskHandle, TaskId, running_task
 from headwater.connect.runtime.worker import TaskSpec
 
 logger = logging.getLogger("headwater.connect")
@@ -58,6 +59,8 @@ class LocalConnector:
     connector: SourceConnector | SinkConnector | None = None
     secrets: frozenset[str] = frozenset()
     unpublished: bool = False  # its tasks are to be asked for, and written down if they are others
+    failures: Failures = field(default_factory=Failures)
+    retry_at_s: float | None = None  # it has failed, and is started again then
 
 
 @dataclass(slots=True)
@@ -110,6 +113,18 @@ class LocalWork:
                 self._publish(local, state)
         return any(each.unpublished for each in self._connectors.values())
 
+    def restart_failed(self, state: ConfigState) -> float | None:
+        """Starts the connectors again whose pause is over. How long the next one waits (s), if there is one."""
+        for local in self._connectors.values():
+            if local.retry_at_s is not None and local.retry_at_s <= time.monotonic():
+                logger.warning(
+                    "event=connector-restarting connector=%r failures=%d", local.name, local.failures.in_a_row
+                )
+                self._stop_connector(local)
+                self._start_connector(local, state)
+        waits = [each.retry_at_s for each in self._connectors.values() if each.retry_at_s is not None]
+        return max(0.0, min(waits) - time.monotonic()) if waits else None
+
     def stop_all(self, state: ConfigState) -> None:
         self._stop_tasks(list(self._tasks), state)
         for local in list(self._connectors.values()):
@@ -135,6 +150,7 @@ class LocalWork:
         chosen = local is not None and (not wish.only_failed or local.state is State.FAILED)
         if local is not None and chosen and local.target is not State.STOPPED:
             self._stop_connector(local)
+            local.failures = Failures()
             self._start_connector(local, state)
         if wish.include_tasks:
             for task, running in list(self._tasks.items()):
@@ -156,7 +172,7 @@ class LocalWork:
 
     def connector_failed(self, name: str, error: Exception) -> None:
         local = self._connectors.get(name)
-        if local is not None:
+        if local is not None and local.target is not State.STOPPED:
             self._failed(local, error)
 
     # Connectors
@@ -174,6 +190,7 @@ class LocalWork:
             self._stop_connector(local)
             self._now(local, State.STOPPED)
         elif before is State.STOPPED:
+            local.failures = Failures()
             self._start_connector(local, state)
         elif local.state is not State.FAILED:
             self._now(local, target)
@@ -183,6 +200,7 @@ class LocalWork:
         if local.target is State.STOPPED:
             self._now(local, State.STOPPED)
             return
+        local.failures.begin()
         startup = self._worker.metrics.connectors.begun()
         try:
             local.plugin = self._worker.catalog.connector(local.config.get("connector.class", ""))
@@ -248,7 +266,7 @@ class LocalWork:
 
     def _stop_connector(self, local: LocalConnector) -> None:
         connector, local.connector = local.connector, None
-        local.unpublished = False
+        local.unpublished, local.retry_at_s = False, None
         if connector is not None:
             try:
                 self._worker.stop_connector(connector)
@@ -266,7 +284,11 @@ class LocalWork:
         logger.error(
             "event=connector-failed connector=%r error=%r", local.name, redacted(str(error), local.secrets)[:2000]
         )
-        self._now(local, State.FAILED, redacted("".join(traceback.format_exception(error)), local.secrets))
+        if local.retry_at_s is None and self._worker.restarts(local.config):
+            local.failures.count()
+            local.retry_at_s = time.monotonic() + local.failures.delay_s
+        told = local.failures.told("connector") if local.retry_at_s is not None else ""
+        self._now(local, State.FAILED, redacted(told + "".join(traceback.format_exception(error)), local.secrets))
 
     # Tasks
 

@@ -1,8 +1,9 @@
 """The herder of a standalone worker: which connectors there are, in which state, and the calls that change that.
 
 One lock around all of it: a call that changes something waits for the one before, whose plugins have a limited time.
-Tasks run in threads of their own and never take the lock. Connectors live in memory; those of the command line come
-back with the next start, those made over REST do not.
+Tasks run in threads of their own and never take the lock. A connector that has failed is started again like a task
+(`task.Failures`), by a timer, unless it is stopped, changed or deleted meanwhile. Connectors live in memory; those of
+the command line come back with the next start, those made over REST do not.
 """
 
 import logging
@@ -23,7 +24,7 @@ from headwater.connect.plugins import Plugin
 from headwater.connect.runtime.config_checks import ConfigChecks
 from headwater.connect.runtime.offset_calls import OffsetCalls
 from headwater.connect.runtime.refusals import NOT_STOPPED, AlreadyExists, BadRequest, NotFound
-from headwater.connect.runtime.task import State, TaskHandle, TaskId, running_task, status_of
+from headwater.connect.runtime.task import Failures, State, TaskHandle, TaskId, running_task, status_of
 from headwater.connect.runtime.worker import TaskSpec, Worker
 
 logger = logging.getLogger("headwater.connect")
@@ -49,6 +50,8 @@ class Running:
     task_configs: list[dict[str, str]] = field(default_factory=list)
     topics: set[str] = field(default_factory=set)
     secrets: frozenset[str] = frozenset()
+    failures: Failures = field(default_factory=Failures)
+    retry: threading.Timer | None = None  # it has failed, and this starts it again
 
 
 class _AskedTasks(NamedTuple):
@@ -77,6 +80,7 @@ class StandaloneHerder:
         self._running: dict[str, Running] = {}
         self._offsets = OffsetCalls(worker)
         self._checks = ConfigChecks(worker)
+        self._closed = False
 
     # Looking
 
@@ -201,6 +205,7 @@ class StandaloneHerder:
                 found.state = State.STOPPED
             elif before is State.STOPPED:
                 self._stop(found)
+                found.failures = Failures()
                 self._start(found)
             else:
                 for task in found.tasks:
@@ -223,6 +228,7 @@ class StandaloneHerder:
             if found.target is State.STOPPED:
                 return plan
             if connector_too:
+                found.failures = Failures()
                 self._restart_connector(found)
             for task in chosen:
                 if task in found.tasks:
@@ -239,18 +245,11 @@ class StandaloneHerder:
             found = self._running.get(name)
             if found is None or found.connector is None or found.target is State.STOPPED:
                 return
-            try:
-                asked = self._asked_tasks(found)
-            except Exception as error:  # noqa: BLE001 - the tasks that are there run on
-                self._failed(found, error)
-                return
-            if not found.tasks or asked.configs != found.task_configs:
-                self._stop_tasks(found)
-                self._run_tasks(found, asked)
+            self._bring_tasks(found)
 
     def connector_failed(self, name: str, error: Exception) -> None:
         found = self._running.get(name)
-        if found is not None:
+        if found is not None and found.target is not State.STOPPED:
             self._failed(found, error)
 
     def require_stopped(self, name: str) -> Running:
@@ -275,6 +274,7 @@ class StandaloneHerder:
 
     def close(self) -> None:
         """Waits for a change that is under way, but not for a plugin that hangs in it."""
+        self._closed = True
         held = self._lock.acquire(timeout=_CLOSE_PATIENCE_S)
         if not held:
             self.worker.calls.abandon()
@@ -300,6 +300,7 @@ class StandaloneHerder:
         if found.target is State.STOPPED:
             found.state = State.STOPPED
             return
+        found.failures.begin()
         startup = self.worker.metrics.connectors.begun()
         try:
             given: set[str] = set()
@@ -312,7 +313,7 @@ class StandaloneHerder:
             self._failed(found, error)
             return
         startup.state(found.state)
-        self._start_tasks(found)
+        self._bring_tasks(found)
 
     def _started(self, found: Running, resolved: dict[str, str]) -> SourceConnector | SinkConnector:
         made: SourceConnector | SinkConnector = self.worker.call(found.plugin.make)
@@ -320,13 +321,16 @@ class StandaloneHerder:
         self.worker.call(made.start, resolved, late=made.stop)
         return made
 
-    def _start_tasks(self, found: Running) -> None:
+    def _bring_tasks(self, found: Running) -> None:
+        """To what the connector wants; if it cannot say that, or wants the same, those that are there run on."""
         try:
             asked = self._asked_tasks(found)
         except Exception as error:  # noqa: BLE001
             self._failed(found, error)
             return
-        self._run_tasks(found, asked)
+        if not found.tasks or asked.configs != found.task_configs:
+            self._stop_tasks(found)
+            self._run_tasks(found, asked)
 
     def _asked_tasks(self, found: Running) -> "_AskedTasks":
         assert found.connector is not None
@@ -357,11 +361,33 @@ class StandaloneHerder:
             task.start()
 
     def _failed(self, found: Running, error: Exception) -> None:
-        found.trace = redacted("".join(traceback.format_exception(error)), found.secrets)
+        """By any thread, with or without the lock."""
+        if found.retry is None and self.worker.restarts(found.config):
+            found.failures.count()
+            self._restart_later(found)
+        told = found.failures.told("connector") if found.retry is not None else ""
+        found.trace = redacted(told + "".join(traceback.format_exception(error)), found.secrets)
         found.state = State.FAILED
         logger.error(
             "event=connector-failed connector=%r error=%r", found.name, redacted(str(error), found.secrets)[:2000]
         )
+
+    def _restart_later(self, found: Running) -> None:
+        def restart() -> None:
+            with self._lock:
+                if self._closed or found.retry is not timer:
+                    return
+                found.retry = None
+                if found.state is State.FAILED:
+                    logger.warning(
+                        "event=connector-restarting connector=%r failures=%d", found.name, found.failures.in_a_row
+                    )
+                    self._restart_connector(found)
+
+        timer = threading.Timer(found.failures.delay_s, restart)
+        timer.daemon = True
+        found.retry = timer
+        timer.start()
 
     def _stop_tasks(self, found: Running) -> None:
         tasks, found.tasks = found.tasks, []
@@ -372,6 +398,9 @@ class StandaloneHerder:
         self._stop_connector(found)
 
     def _stop_connector(self, found: Running) -> None:
+        retry, found.retry = found.retry, None
+        if retry is not None:
+            retry.cancel()
         connector, found.connector = found.connector, None
         if connector is not None:
             try:
@@ -382,19 +411,9 @@ class StandaloneHerder:
                 )
 
     def _restart_connector(self, found: Running) -> None:
-        """The connector object alone; its tasks go on, unless there are none yet."""
+        """The connector object alone; its tasks go on, unless it wants others."""
         self._stop_connector(found)
-        if not found.tasks:
-            self._start(found)
-            return
-        startup = self.worker.metrics.connectors.begun()
-        try:
-            found.connector = self._started(found, self.worker.providers.resolved(found.config))
-            found.state, found.trace = found.target, None
-            startup.state(found.state)
-        except Exception as error:  # noqa: BLE001
-            startup.state(State.FAILED)
-            self._failed(found, error)
+        self._start(found)
 
     def _restart_task(self, found: Running, number: int) -> None:
         """One that cannot be made, because a secret is gone, say, leaves the old one as it is: the caller is told."""

@@ -109,6 +109,29 @@ def restart_delay_s(failures: int) -> float:
     return float(min(RESTART_FIRST_S * 2 ** min(failures - 1, 20), RESTART_MAX_S))
 
 
+class Failures:
+    """Of a task, or of a connector, in a row: the more, the later it is started again."""
+
+    def __init__(self) -> None:
+        self.in_a_row = 0
+        self._began = time.monotonic()
+
+    def begin(self) -> None:
+        """It is started."""
+        self._began = time.monotonic()
+
+    def count(self) -> None:
+        """It has failed; what ran well for long begins with the shortest pause again."""
+        self.in_a_row = 1 if time.monotonic() - self._began > RESTART_MAX_S else self.in_a_row + 1
+
+    @property
+    def delay_s(self) -> float:
+        return restart_delay_s(self.in_a_row)
+
+    def told(self, what: str) -> str:
+        return f"(this {what} is started again in {self.delay_s:g} s; failures in a row: {self.in_a_row})\n"
+
+
 class WorkerTask:
     """`work` is what the kinds of task differ in."""
 
@@ -259,21 +282,21 @@ class WorkerTask:
             self._changed.wait(1.0)
 
     def _run(self) -> None:
-        failures = 0
+        failures = Failures()
         while not self.stopping.is_set():
-            began = time.monotonic()
+            failures.begin()
             try:
                 self.work()
                 break
             except Interrupted:
                 break
             except BaseException as error:  # noqa: BLE001 - whatever a plugin raises ends its task, a cancelled coroutine too
-                failures = 1 if time.monotonic() - began > RESTART_MAX_S else failures + 1
+                failures.count()
                 self._failed(error, failures)
             finally:
                 self.metrics.ended()
                 self._close_runner()
-            if not self._restart or self.stopping.wait(restart_delay_s(failures)):
+            if not self._restart or self.stopping.wait(failures.delay_s):
                 break
             self.restarts += 1
             logger.warning("event=task-restarting connector=%r task=%d restarts=%d", *self.id, self.restarts)
@@ -282,10 +305,9 @@ class WorkerTask:
         if self.on_end is not None:
             self.on_end()
 
-    def _failed(self, error: BaseException, failures: int) -> None:
+    def _failed(self, error: BaseException, failures: Failures) -> None:
         trace = "".join(traceback.format_exception(error))
-        told = f"(this task is started again in {restart_delay_s(failures):g} s; failures in a row: {failures})\n"
-        self.trace = self.redact((told if self._restart else "") + trace)
+        self.trace = self.redact((failures.told("task") if self._restart else "") + trace)
         self.state = State.FAILED
         logger.error("event=task-failed connector=%r task=%d error=%r", *self.id, self.redact(str(error))[:2000])
 

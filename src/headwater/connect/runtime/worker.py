@@ -11,6 +11,7 @@ from headwater.client import Admin
 from headwater.connect.api import SinkConnector, SourceConnector, SparkSinkTask
 from headwater.connect.config.providers import Providers
 from headwater.connect.config.worker import WorkerConfig
+from headwater.connect.connector_config.common import common_def
 from headwater.connect.errors import ConnectError
 from headwater.connect.metrics.sensors import Windows
 from headwater.connect.metrics.task_metrics import TaskMetrics
@@ -95,6 +96,16 @@ class Worker:
         return.
         """
         return self.calls.run(function, *arguments, late=late)
+
+    def restarts(self, config: Mapping[str, str]) -> bool:
+        """`errors.restart` of a connector; its default, if what the config refers to cannot be had."""
+        key = common_def(self.catalog)["errors.restart"]
+        if key.name not in config:
+            return bool(key.default)
+        try:
+            return bool(key.parse(self.providers.resolved({key.name: config[key.name]})[key.name]))
+        except ConnectError:
+            return bool(key.default)
 
     def stop_connector(self, connector: SourceConnector | SinkConnector) -> None:
         self.calls.run(connector.stop, limit_s=self.graceful_s)

@@ -1,10 +1,15 @@
 """Partitions that cannot be read hold up no others: paused ones, those of topics that are gone, and their metadata."""
 
+import re
+from typing import Any
+
 import pytest
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicPartition
+from headwater.client.consumer.subscription import SubscriptionPattern
 from headwater.wire.messages import fetch
+from headwater.wire.messages.metadata import MetadataRequest
 from headwater.wire.messages.offset_fetch import OffsetFetchRequest
 from unit.client.consumer.fake_log import FakeConsumer, FakeLogs, one_broker
 from unit.client.reactor.fakes import HOLD, FakeWorld
@@ -86,3 +91,20 @@ def test_a_coordinator_that_does_not_answer_keeps_a_position_no_longer_than_its_
         world.run(consumer.core.position(P0, 1_000))
     assert raised.value.code == ErrorCode.REQUEST_TIMED_OUT
     assert 1 <= world.now - began < 2
+
+
+@pytest.mark.parametrize(
+    ("wanted", "may_make"), [(re.compile("g.*"), False), (SubscriptionPattern("g.*"), False), (["gone"], True)]
+)
+def test_a_topic_that_a_pattern_matched_is_not_made_again(wanted: Any, may_make: bool) -> None:
+    """It could not be deleted: the consumer that had read it asked for it by name, and the broker made it."""
+    world, logs, consumer = reading()
+    core = consumer.core
+    core.subscription.subscribe(wanted, None)
+    core.subscription.add([GONE])
+    core.fetcher.refresh(["gone"])
+    world.pass_time(1)
+    if not isinstance(wanted, re.Pattern):  # which is asked for with all topics
+        world.run(core.topics._ask())
+    asked = [each for each in logs.broker.received(MetadataRequest) if each.topics]
+    assert {each.allow_auto_topic_creation for each in asked} == {may_make}

@@ -40,6 +40,9 @@ class Postgres:
         made.start({**CONFIG, "snapshot.mode": mode})
         return made
 
+    def version(self) -> int:
+        return 150000
+
     def publication_tables(self, _name: str) -> set[Any]:
         return set()
 

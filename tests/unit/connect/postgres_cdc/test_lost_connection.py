@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from headwater.connect.connectors.postgres_cdc import connector
+from headwater.connect.connectors.postgres_cdc import connector, replication
 from headwater.connect.connectors.postgres_cdc.catalog import Slot
 from headwater.connect.connectors.postgres_cdc.pgoutput import LogicalMessage
 from headwater.connect.data.record import SourceRecord
-from headwater.connect.errors import RetriableError
+from headwater.connect.errors import ConnectError, RetriableError
 from unit.connect.postgres_cdc.test_begin_anew import Postgres
 
 BROKEN = RetriableError("The server ended the replication")
@@ -56,3 +56,44 @@ def test_a_connection_that_breaks_before_anything_came_is_told(monkeypatch: pyte
     with pytest.raises(RetriableError):
         task.poll()
     assert lsns(task.poll()) == [60]
+
+
+REFUSED = RetriableError('The database said: FATAL:  password authentication failed for user "u"')
+
+
+class Refusing(Following):
+    """Says no to one of the two kinds of connection."""
+
+    refuses = ""
+
+    def version(self) -> int:
+        if self.refuses == "queries":
+            raise REFUSED
+        return super().version()
+
+    def replication(self) -> "Refusing":
+        if self.refuses == "replication":
+            raise REFUSED
+        return self
+
+
+@pytest.mark.parametrize("refuses", ["queries", "replication"])
+def test_a_server_that_refuses_the_login_at_the_start_fails_the_task(
+    monkeypatch: pytest.MonkeyPatch, refuses: str
+) -> None:
+    """It was asked again and again, and the status said RUNNING."""
+    server = Refusing(monkeypatch, [message(60), BROKEN], [message(70)])
+    monkeypatch.setattr(replication, "ReplicationConnection", lambda _parameters: server.replication())
+    task = server.task("when_needed")
+    server.refuses = refuses
+    with pytest.raises(ConnectError, match="password authentication failed") as told:
+        task.poll()
+    assert not isinstance(told.value, RetriableError)
+    server.refuses = ""
+    task = server.task("when_needed")
+    assert lsns(task.poll()) == [60]
+    server.refuses = refuses
+    with pytest.raises(RetriableError):  # it was there: it comes back
+        task.poll()
+    server.refuses = ""
+    assert lsns(task.poll()) == [70]

@@ -8,13 +8,13 @@ from typing import Final, NamedTuple
 
 from headwater.base.config.validators import AtLeast, OneOf
 from headwater.connect.config.definition import ConfigDef
-from headwater.connect.config.keys import HIGH, LOW, MEDIUM, flag, listing, secret, text, whole
+from headwater.connect.config.keys import HIGH, LOW, MEDIUM, PORT, flag, listing, secret, text, whole
 from headwater.connect.connectors.cassandra.mapping import NOW, Source, parse
 from headwater.connect.errors import ConfigError
 
 CONFIG_DEF: Final = ConfigDef(
     listing("contactPoints", ["127.0.0.1"], HIGH, "Hosts of the cluster, some of them."),
-    whole("port", 9042, HIGH, "Their port.", AtLeast(1)),
+    whole("port", 9042, HIGH, "Their port.", PORT),
     text("loadBalancing.localDc", "", HIGH, "The data center to write to; needed with contactPoints."),
     whole("maxConcurrentRequests", 500, MEDIUM, "How many rows are on their way at once.", AtLeast(1)),
     whole("maxNumberOfRecordsInBatch", 32, LOW, "Taken and not needed: each row is a request of its own.", AtLeast(1)),

@@ -10,10 +10,10 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from headwater.connect.api import SourceConnector, SourceOffsets, SourceTask
 from headwater.connect.config.definition import ConfigValue
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from headwater.connect.connectors.postgres_cdc.replication import ReplicationConnection
 
 logger = logging.getLogger("headwater.connect")
+
+T = TypeVar("T")
 
 _STORED_S: Final = 0.1  # between looks at what is stored
 
@@ -75,6 +77,7 @@ class PostgresCdcTask(SourceTask):
         self._flushed = 0
         self._told_at = self._beaten_at = time.monotonic()
         self._finished = False
+        self._was_connected = False  # with all that is needed: for the log, too
         self._begins_anew = False  # the offset that says so is on its way, and nothing happens before it is stored
 
     def poll(self) -> list[SourceRecord] | None:
@@ -98,9 +101,8 @@ class PostgresCdcTask(SourceTask):
     # ---- the beginning
 
     def _open(self) -> None:
-        from headwater.connect.connectors.postgres_cdc.replication import ReplicationConnection
-
         server, config = self._server, self._config
+        self._reached(server.version)
         self._publish()
         self._types = server.types()
         slot = server.slot(config["slot.name"])
@@ -109,13 +111,13 @@ class PostgresCdcTask(SourceTask):
         if slot is not None and slot.lost:
             raise ConnectError(f"The slot {config['slot.name']!r} has lost its log (max_slot_wal_keep_size): drop it")
         if self._stream is not None:  # the connection was lost
-            self._follow(ReplicationConnection(self._parameters))
+            self._follow(self._replication_connection())
             return
         wanted = self._snapshot_wanted(slot is not None)
         if wanted and slot is None and self._stored is not None and not is_unfinished(self._stored):
             self._begins_anew = True
             return
-        replication = self._resources.enter_context(contextlib.closing(ReplicationConnection(self._parameters)))
+        replication = self._resources.enter_context(contextlib.closing(self._replication_connection()))
         exported = None
         if slot is None:
             made = replication.create_slot(config["slot.name"], failover=config["slot.failover"])
@@ -129,6 +131,24 @@ class PostgresCdcTask(SourceTask):
         self._resources.close()
         stored = self._stored if self._stored is not None and not is_unfinished(self._stored) else None
         self._begin_stream(position_of(stored) if stored else Position(stream_lsn), stored)
+
+    def _replication_connection(self) -> "ReplicationConnection":
+        from headwater.connect.connectors.postgres_cdc.replication import ReplicationConnection
+
+        made = self._reached(lambda: ReplicationConnection(self._parameters))
+        self._was_connected = True
+        return made
+
+    def _reached(self, connect: Callable[[], T]) -> T:
+        """A server that was there is asked again for ever; one that never was, or refuses the login, is not
+        (ConnectError), so that the status says it.
+        """
+        try:
+            return connect()
+        except RetriableError as error:
+            if self._was_connected:
+                raise
+            raise ConnectError(str(error)) from None
 
     def _anew_is_stored(self) -> bool:
         """A new slot beside the offset of an old one would be believed after a crash: so that offset goes first, by a
@@ -225,13 +245,11 @@ class PostgresCdcTask(SourceTask):
     # ---- the stream
 
     def _begin_stream(self, done: Position, stored: Mapping[str, Any] | None) -> None:
-        from headwater.connect.connectors.postgres_cdc.replication import ReplicationConnection
-
         if self._finished:
             return
         self._stream = ChangeStream(self._envelopes, self._described, self._settings, done, stored)
         self._flushed = done.lsn
-        self._follow(ReplicationConnection(self._parameters))
+        self._follow(self._replication_connection())
 
     def _follow(self, replication: "ReplicationConnection") -> None:
         assert self._stream is not None

@@ -9,6 +9,7 @@ from headwater.connect.config.keys import (  # fmt: skip
     HIGH,
     LOW,
     MEDIUM,
+    PORT,
     REQUIRED,
     NonEmptyText,
     flag,
@@ -52,7 +53,7 @@ class _Prefix:
 CONFIG_DEF: Final = ConfigDef(
     text("topic.prefix", REQUIRED, HIGH, "The name of this server: topics are <topic.prefix>.<schema>.<table>.", _Prefix()),
     text("database.hostname", REQUIRED, HIGH, "The server's host, or the directory of its unix socket.", NonEmptyText()),
-    whole("database.port", 5432, HIGH, "Its port.", AtLeast(1)),
+    whole("database.port", 5432, HIGH, "Its port.", PORT),
     text("database.user", REQUIRED, HIGH, "The user: with REPLICATION, SELECT on the tables, and CREATE on the database where the publication is to be made."),
     secret("database.password", None, HIGH, "Its password; better a reference to a config provider."),
     text("database.dbname", REQUIRED, HIGH, "The database.", NonEmptyText()),
