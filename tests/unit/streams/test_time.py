@@ -222,7 +222,12 @@ def test_what_waits_goes_on_waiting(build) -> None:
 
 
 @pytest.mark.parametrize(
-    ("extract", "why"), [(lambda value: value["at"], "KeyError: 'at'"), (lambda value: None, "gave None")]
+    ("extract", "why"),
+    [
+        (lambda value: value["at"], "KeyError: 'at'"),
+        (lambda value: None, "gave None"),
+        (lambda value: datetime(2026, 1, 1), "2026-01-01 00:00:00 has no time zone"),  # noqa: DTZ001 - that is what is refused
+    ],
 )
 def test_an_extractor_that_fails_is_told_with_the_record(extract: Callable[[Any], Any], why: str) -> None:
     """It was a bare KeyError: nobody could tell which record, and of which topic."""

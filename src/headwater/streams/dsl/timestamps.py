@@ -53,10 +53,11 @@ def extractor_of_global(given: Callable[..., Any] | None, topic: str) -> Timesta
 
 
 def _milliseconds(found: Any) -> int:
+    """Raises ValueError and TypeError: whoever asked knows the record, and tells it."""
     if isinstance(found, datetime):
         if found.tzinfo is None:
-            raise UserError(f"The timestamp {found} has no time zone", "it could mean any instant", "give it one")
+            raise ValueError(f"the timestamp {found} has no time zone, so it could mean any instant")
         return int(found.timestamp() * 1000)
     if isinstance(found, int) and not isinstance(found, bool):
         return found
-    raise UserError(f"A timestamp extractor gave {found!r}", "milliseconds since 1970 or a datetime are needed")
+    raise TypeError(f"it gave {found!r}, and milliseconds since 1970 or a datetime are needed")
