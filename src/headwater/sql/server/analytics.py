@@ -5,15 +5,14 @@ not. DuckDB answers it over the rows that its sources have when it is asked, wit
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from headwater.base.acls import Operation
 from headwater.base.ids import TopicPartition
 from headwater.client import AsyncConsumer
 from headwater.sql.language import tree
-from headwater.sql.language.errors import Position, SqlError
+from headwater.sql.language.errors import Position
 from headwater.sql.language.parser import Piece, parse
 from headwater.sql.language.tokens import tokenize
 from headwater.sql.language.tree import SourceKind
@@ -23,14 +22,13 @@ from headwater.sql.server import duckdb_queries, push, rights
 from headwater.sql.server.config import SqlServerConfig
 from headwater.sql.server.duckdb_functions import own_functions
 from headwater.sql.server.duckdb_pool import DuckDbPool
+from headwater.sql.server.duckdb_reach import UnknownSourceError
 from headwater.sql.server.pull_settings import check_enabled
 from headwater.sql.server.row_answers import Answer
 from headwater.sql.server.views import READING, Views
 from headwater.web.callers import Caller
 from headwater.web.callers import topic as topic_need
 from headwater.web.rights import require
-
-_UNKNOWN_TABLE: Final = re.compile("Catalog Error: Table with name (.+?) does not exist!")
 
 
 class Analytics:
@@ -76,10 +74,8 @@ class Analytics:
         named = {called[name]: each for name, each in relations.items()}
         try:
             columns, rows = await self._duckdb.answer(words, named, functions)
-        except SqlError as error:
-            unknown = _UNKNOWN_TABLE.match(error.message)
-            if unknown is not None:  # DuckDB would suggest its own tables
-                await self._refuse_unknown(unknown[1].upper(), piece, caller)
+        except UnknownSourceError as error:
+            await self._refuse_unknown(error.name.upper(), piece, caller)
             raise
 
         async def each_row() -> AsyncIterator[list[Any]]:

@@ -2,10 +2,10 @@
 that the sources have now.
 
 A query that our own planner takes is carried out by it; DuckDB gets what it does not take. DuckDB runs in memory,
-without files, network or extensions, and its settings are locked before the query is read, so that SQL can reach
-nothing but the given rows. An answer is read piece by piece, within bounds, and stays in Arrow until its rows are
-taken. Values are DuckDB's: its division, its order of NULL, its functions; scalar functions of CREATE FUNCTION are
-there, too, where their types are plain (`duckdb_functions`).
+without files, network or extensions, its settings are locked before the query is read, and what the query reads and
+calls is looked at (`duckdb_reach`), so that SQL can reach nothing but the given rows. An answer is read piece by piece,
+within bounds, and stays in Arrow until its rows are taken. Values are DuckDB's: its division, its order of NULL, its
+functions; scalar functions of CREATE FUNCTION are there, too, where their types are plain (`duckdb_functions`).
 
 DuckDB does not tell names by their letters' case, and has no columns that `*` leaves out. So of two sources whose names
 differ in case alone, the second has another name in the text that DuckDB gets; and ROWTIME, ROWPARTITION and ROWOFFSET
@@ -30,6 +30,7 @@ from headwater.sql.plan import reading
 from headwater.sql.plan.catalog import Column, SourceInfo
 from headwater.sql.plan.sources import PSEUDO
 from headwater.sql.server.duckdb_functions import OwnFunction
+from headwater.sql.server.duckdb_reach import check_reach
 
 MEMORY_MAX: Final = "1GB"
 _BATCH_ROWS: Final = 2048  # DuckDB's own measure
@@ -104,14 +105,10 @@ class Interruption:
             raise SqlError("The query was stopped.")
 
 
-_TO_BYTES: Final = """CREATE MACRO to_bytes(given, form) AS CASE lower(form)
+_TO_BYTES_NAME: Final = "to_bytes"
+_TO_BYTES: Final = f"""CREATE MACRO {_TO_BYTES_NAME}(given, form) AS CASE lower(form)
     WHEN 'hex' THEN unhex(given) WHEN 'base64' THEN from_base64(given) WHEN 'utf8' THEN encode(given)
     WHEN 'ascii' THEN encode(given) END"""
-_OTHERS: Final = (
-    "DuckDB carries out joins, sub-queries, GROUP BY and ORDER BY of such questions, with its own functions, and scalar "
-    "ones of CREATE FUNCTION whose types are plain. ksqlDB's and all others are known in questions to one stream or table "
-    "without these, and in persistent queries."
-)
 
 
 def is_query(text: str) -> bool:
@@ -211,11 +208,12 @@ def answer(
         connection.execute("SET lock_configuration=true;")
         interruption.attach(connection)
         try:
+            check_reach(connection, text, relations, {_TO_BYTES_NAME, *(each.called for each in functions)})
             schema, batches = _batches(connection, text, bounds, interruption)
         except (duckdb.Error, OSError, ValueError) as error:  # Arrow's errors are among the latter two
             interruption.check()
             kind = SqlSyntaxError if isinstance(error, duckdb.ParserException) else SqlError
-            raise kind(_told(str(error)), hint=_OTHERS if "Function with name" in str(error) else "") from None
+            raise kind(_told(str(error))) from None
     finally:
         interruption.attach(None)
         connection.close()

@@ -28,6 +28,7 @@ from headwater.sql.plan.session import Session
 from headwater.sql.server import duckdb_queries, pull, push, rights
 from headwater.sql.server.analytics import Analytics
 from headwater.sql.server.config import LAG_MAX, RANGE_SCANS, SqlServerConfig
+from headwater.sql.server.duckdb_reach import UnknownNameError
 from headwater.sql.server.printing import Printer, registered
 from headwater.sql.server.pull_settings import check_enabled, check_pulled
 from headwater.sql.server.refusals import TooManyPushesError
@@ -151,7 +152,7 @@ class RowQueries:
             except SqlSyntaxError as also:  # it is no statement of either language: the place is told in our own
                 raise SqlSyntaxError(wrong.message, str(also), position=wrong.position) from None
             except SqlError as also:  # DuckDB's grammar took it, its names are ours perhaps: STRUCT(...) AS by
-                if not also.message.startswith(_UNKNOWN_TO_DUCKDB[:2]):
+                if not isinstance(also, UnknownNameError) and not also.message.startswith(_UNKNOWN_TO_DUCKDB[:2]):
                     raise
                 raise SqlError(also.message, f"Read as ksqlDB's SQL: {wrong}") from None
         if len(statements) != 1 or not isinstance(statements[0], tree.Select):
@@ -219,7 +220,8 @@ class RowQueries:
             try:
                 return await self._analytics.answer(piece, properties, caller)
             except SqlError as also:
-                raise own if also.message.startswith(_UNKNOWN_TO_DUCKDB) else also from None
+                unknown = isinstance(also, UnknownNameError) or also.message.startswith(_UNKNOWN_TO_DUCKDB)
+                raise own if unknown else also from None
         return Answer(None, planned.columns, self._gathered(planned, source, properties))
 
     async def _gathered(
