@@ -151,3 +151,39 @@ def test_a_row_that_cannot_be_decoded_ends_a_query_that_is_told_so() -> None:
     assert run(sql, inputs) == []
     with pytest.raises(Exception, match="no number"):
         run(sql, inputs, {"ksql.fail.on.deserialization.error": "true"})
+
+
+_TWO = (
+    "CREATE STREAM s (n INT) WITH (kafka_topic='in', value_format='JSON');"
+    "CREATE STREAM other (n INT) WITH (kafka_topic='in', value_format='JSON');"
+)
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "INSERT INTO s SELECT n + 1 AS n FROM s;",
+        "INSERT INTO s SELECT n + 1 AS n FROM other;",
+        "CREATE STREAM t WITH (kafka_topic='in') AS SELECT n + 1 AS n FROM s;",
+    ],
+)
+def test_a_query_that_reads_what_it_writes_for_ever_is_told(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It hung until memory ended."""
+    monkeypatch.setattr("headwater.sql.testing.OWN_RECORDS_MAX", 50)
+    with pytest.raises(SqlError, match="reads the topic in, into which it writes, and comes to no end"):
+        run(_TWO + loop, [{"topic": "in", "value": {"n": 1}}])
+
+
+def test_a_query_whose_results_grow_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.sql.testing.OWN_BYTES_MAX", 100_000)
+    loop = "CREATE STREAM s (v STRING) WITH (kafka_topic='in', value_format='JSON'); INSERT INTO s SELECT v + v AS v FROM s;"
+    with pytest.raises(SqlError, match="comes to no end"):
+        run(loop, [{"topic": "in", "value": {"v": "x" * 100}}])
+
+
+def test_a_query_that_reads_what_it_writes_may_come_to_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each record may lead to as many, however many there are."""
+    monkeypatch.setattr("headwater.sql.testing.OWN_RECORDS_MAX", 2)
+    inputs = [{"topic": "in", "value": {"n": n}} for n in (0, 1, 1, 1)]
+    found = run(_TWO + "INSERT INTO s SELECT n + 1 AS n FROM s WHERE n < 2;", inputs)
+    assert [each["value"]["N"] for each in found] == [1, 2, 2, 2, 2]

@@ -63,6 +63,11 @@ class PersistentQuery:
     withheld: str = ""  # why this server cannot run it: it uses a function whose code is not here
     footing: replacing.Footing | None = None  # None: it cannot be replaced
 
+    def reads_its_sink(self, catalog: Catalog) -> bool:
+        """Whether its results are its inputs, by whatever name it reads their topic."""
+        read = [catalog.sources.get(name) for name in self.sources]
+        return any(each is not None and each.topic == self.sink.topic for each in read)
+
 
 @dataclass(slots=True)
 class Session:
