@@ -12,17 +12,15 @@ from headwater.base.acls import Operation
 from headwater.base.ids import TopicPartition
 from headwater.client import AsyncConsumer
 from headwater.sql.language import tree
-from headwater.sql.language.errors import Position
 from headwater.sql.language.parser import Piece, parse
-from headwater.sql.language.tokens import tokenize
 from headwater.sql.language.tree import SourceKind
 from headwater.sql.plan.catalog import Column, SourceInfo
 from headwater.sql.plan.session import Session
 from headwater.sql.server import duckdb_queries, push, rights
 from headwater.sql.server.config import SqlServerConfig
+from headwater.sql.server.duckdb_errors import UnknownNameError, UnknownSourceError, place_of
 from headwater.sql.server.duckdb_functions import own_functions
 from headwater.sql.server.duckdb_pool import DuckDbPool
-from headwater.sql.server.duckdb_reach import UnknownSourceError
 from headwater.sql.server.pull_settings import check_enabled
 from headwater.sql.server.row_answers import Answer
 from headwater.sql.server.views import READING, Views
@@ -77,6 +75,8 @@ class Analytics:
         except UnknownSourceError as error:
             await self._refuse_unknown(error.name.upper(), piece, caller)
             raise
+        except UnknownNameError as error:
+            raise error.placed_in(piece) from None
 
         async def each_row() -> AsyncIterator[list[Any]]:
             for row in rows:
@@ -128,7 +128,7 @@ class Analytics:
         catalog = self._session().catalog.copy()
         seen = await _described(caller, (each.topic for each in catalog.sources.values()))
         catalog.sources = {key: each for key, each in catalog.sources.items() if each.topic in seen}
-        catalog.find(name, _place_of(name, piece))
+        catalog.find(name, place_of(name, piece))
 
     async def _topic_named(self, name: str, caller: Caller) -> str | None:
         """The topic of this name, or of this name in other letters, if only one is. One that the caller may not see is
@@ -162,11 +162,6 @@ class Analytics:
                     size += len(record.key or b"") + len(record.value or b"")
                     self._bounds.check(topic, len(found), size)
         return found
-
-
-def _place_of(name: str, piece: Piece) -> Position | None:
-    tokens = tokenize(piece.text, piece.begins_at)
-    return next((each.position for each in tokens if each.is_name and each.text.upper() == name), None)
 
 
 async def _described(caller: Caller, topics: Iterable[str]) -> set[str]:

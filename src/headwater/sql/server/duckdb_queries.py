@@ -15,7 +15,6 @@ are columns only where a query names them, and are left out of `*` then.
 from __future__ import annotations
 
 import importlib
-import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,11 +23,12 @@ from typing import Any, Final, NamedTuple
 
 from headwater.sql.arrow_types import HUGE, sql_type, table_of
 from headwater.sql.language import types
-from headwater.sql.language.errors import SqlError, SqlSyntaxError
+from headwater.sql.language.errors import SqlError
 from headwater.sql.language.tokens import Kind, Token, tokenize
 from headwater.sql.plan import reading
 from headwater.sql.plan.catalog import Column, SourceInfo
 from headwater.sql.plan.sources import PSEUDO
+from headwater.sql.server.duckdb_errors import told
 from headwater.sql.server.duckdb_functions import OwnFunction
 from headwater.sql.server.duckdb_reach import check_reach
 
@@ -212,8 +212,7 @@ def answer(
             schema, batches = _batches(connection, text, bounds, interruption)
         except (duckdb.Error, OSError, ValueError) as error:  # Arrow's errors are among the latter two
             interruption.check()
-            kind = SqlSyntaxError if isinstance(error, duckdb.ParserException) else SqlError
-            raise kind(_told(str(error))) from None
+            raise told(str(error), {each.called: each.name for each in functions}) from None
     finally:
         interruption.attach(None)
         connection.close()
@@ -232,11 +231,6 @@ def _batches(connection: Any, text: str, bounds: Bounds, interruption: Interrupt
             bounds.check("The answer", rows, size)
             batches.append(batch)
         return reader.schema, batches
-
-
-def _told(message: str) -> str:
-    """The first paragraph of DuckDB's message, without the picture of the place."""
-    return " ".join(re.split(r"\n\s*\n|\nLINE ", message)[0].split())
 
 
 def _rows(batch: Any) -> list[list[Any]]:

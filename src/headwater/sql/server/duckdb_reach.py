@@ -17,7 +17,8 @@ import json
 from collections.abc import Iterable, Iterator, Set
 from typing import Any, Final
 
-from headwater.sql.language.errors import Position, SqlError
+from headwater.sql.language.errors import SqlError
+from headwater.sql.server.duckdb_errors import FUNCTIONS_OF_DUCKDB, UnknownNameError, UnknownSourceError
 
 TABLE_FUNCTIONS: Final = ("generate_series", "json_each", "json_tree", "range", "unnest")
 _RELATIONS: Final = ("BASE_TABLE", "CTE", "EMPTY", "EXPRESSION_LIST", "JOIN", "PIVOT", "SUBQUERY")
@@ -33,25 +34,6 @@ _ALWAYS_ORDINARY: Final = frozenset(
 )
 # They depend on what they are given alone, and tell of DuckDB.
 _OF_THE_ENGINE: Final = frozenset(["json_serialize_plan", "version"])
-_OTHERS: Final = (
-    "DuckDB carries out joins, sub-queries, GROUP BY and ORDER BY of such questions, with its own functions, and scalar "
-    "ones of CREATE FUNCTION whose types are plain. ksqlDB's and all others are known in questions to one stream or table "
-    "without these, and in persistent queries."
-)
-
-
-class UnknownNameError(SqlError):
-    """DuckDB does not know a name of the query, or does not take it there; ksqlDB's language may."""
-
-    def __init__(
-        self, what: str, why: str = "", hint: str = "", position: Position | None = None, *, name: str = ""
-    ) -> None:
-        super().__init__(what, why, hint, position)
-        self.name = name
-
-
-class UnknownSourceError(UnknownNameError):
-    """A query names a source that it was not given."""
 
 
 def check_reach(connection: Any, text: str, given: Iterable[str], functions: Set[str]) -> None:
@@ -111,7 +93,7 @@ def _check_node(node: dict[str, Any], names: frozenset[str], functions: Set[str]
         )
     elif "function_name" in node and str(node["function_name"]).lower() not in functions:
         name = str(node["function_name"])
-        raise UnknownNameError(f"Can't find any functions with the name '{name}'.", hint=_OTHERS, name=name)
+        raise UnknownNameError(f"Can't find any functions with the name '{name}'.", hint=FUNCTIONS_OF_DUCKDB, name=name)
 
 
 @functools.cache
