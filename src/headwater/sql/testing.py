@@ -104,7 +104,7 @@ def _with_prefix(statement: tree.Statement, made: Session, prefix: str) -> tree.
     if not isinstance(statement, tree.CreateSource | tree.CreateAs):
         return statement
     topic = statement.properties.get("KAFKA_TOPIC", made.settings.get(TOPIC_PREFIX, "") + statement.name)
-    return replace(statement, properties={**statement.properties, "KAFKA_TOPIC": f"{prefix}{topic}"})
+    return replace(statement, properties=tree.Properties({**statement.properties, "KAFKA_TOPIC": f"{prefix}{topic}"}))
 
 
 CarryOut = Callable[[PersistentQuery, list[tuple[str, OutputRecord]]], list[OutputRecord]]

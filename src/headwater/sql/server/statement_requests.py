@@ -252,7 +252,7 @@ class StatementRequests:
                 raise SqlError(
                     f"A Kafka topic with the name '{source.topic}' already exists, with different partition configuration.",
                     why=f"It has {count} partitions, and PARTITIONS says {wanted}",
-                    position=statement.position,
+                    position=statement.properties.place("PARTITIONS"),
                 )
             if count is None:
                 if "PARTITIONS" not in statement.properties:
