@@ -18,7 +18,7 @@ from headwater.sql.plan.catalog import Column, SourceInfo
 from headwater.sql.plan.session import Session
 from headwater.sql.server import duckdb_queries, push, rights
 from headwater.sql.server.config import SqlServerConfig
-from headwater.sql.server.duckdb_errors import UnknownNameError, UnknownSourceError, place_of
+from headwater.sql.server.duckdb_errors import UnknownSourceError, WrongNameError, place_of
 from headwater.sql.server.duckdb_functions import own_functions
 from headwater.sql.server.duckdb_pool import DuckDbPool
 from headwater.sql.server.pull_settings import check_enabled
@@ -75,7 +75,7 @@ class Analytics:
         except UnknownSourceError as error:
             await self._refuse_unknown(error.name.upper(), piece, caller)
             raise
-        except UnknownNameError as error:
+        except WrongNameError as error:
             raise error.placed_in(piece) from None
 
         async def each_row() -> AsyncIterator[list[Any]]:

@@ -19,10 +19,8 @@ FUNCTIONS_OF_DUCKDB: Final = (
 )
 
 
-class UnknownNameError(SqlError):
-    """DuckDB does not know a name of the query, or does not take it there; ksqlDB's language may. `source`: what stands
-    before the name, and a dot.
-    """
+class WrongNameError(SqlError):
+    """A name of the query is what is wrong. `source`: what stands before it, and a dot."""
 
     def __init__(
         self,
@@ -37,10 +35,14 @@ class UnknownNameError(SqlError):
         super().__init__(what, why, hint, position)
         self.name, self.source = name, source
 
-    def placed_in(self, piece: Piece) -> UnknownNameError:
+    def placed_in(self, piece: Piece) -> WrongNameError:
         """The same, with the place of the name in the text of the statement, if it stands there."""
         place = self.position or place_of(self.name, piece, self.source)
         return type(self)(self.message, self.why, self.hint, place, name=self.name, source=self.source)
+
+
+class UnknownNameError(WrongNameError):
+    """DuckDB does not know a name of the query, or does not take it there; ksqlDB's language may."""
 
 
 class UnknownSourceError(UnknownNameError):

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Set
 from typing import Any, Final
 
 from headwater.sql.language.errors import SqlError
-from headwater.sql.server.duckdb_errors import FUNCTIONS_OF_DUCKDB, UnknownNameError, UnknownSourceError
+from headwater.sql.server.duckdb_errors import FUNCTIONS_OF_DUCKDB, UnknownNameError, UnknownSourceError, WrongNameError
 
 TABLE_FUNCTIONS: Final = ("generate_series", "json_each", "json_tree", "range", "unnest")
 _RELATIONS: Final = ("BASE_TABLE", "CTE", "EMPTY", "EXPRESSION_LIST", "JOIN", "PIVOT", "SUBQUERY")
@@ -76,15 +76,16 @@ def _check_node(node: dict[str, Any], names: frozenset[str], functions: Set[str]
     elif kind == "BASE_TABLE":
         name = str(node["table_name"])
         if schema := node.get("schema_name") or node.get("catalog_name"):
-            raise SqlError(f"{schema}.{name} is no stream, table or topic.")
+            raise WrongNameError(f"{schema}.{name} is no stream, table or topic.", name=name, source=schema)
         if name.lower() not in names:
             raise UnknownSourceError(f"{name} does not exist.", name=name)
     elif kind == "TABLE_FUNCTION":
         name = str(node["function"].get("function_name", "")).lower()
         if name not in TABLE_FUNCTIONS:
-            raise SqlError(
+            raise WrongNameError(
                 f"{name}() is not carried out here: a query reads streams, tables and topics.",
                 hint=f"Beside these there are {', '.join(f'{each}()' for each in TABLE_FUNCTIONS)}.",
+                name=name,
             )
         del node["function"]["function_name"]  # it is not looked for among the functions of expressions
     elif "sample" in node and kind not in _RELATIONS:

@@ -220,6 +220,14 @@ def test_a_misspelt_table_is_told_in_our_words_and_not_as_one_of_duckdbs(
         ("SELECT * FROM s a JOIN s b USING (nope);", "line 1:35: Column 'nope' cannot be resolved"),
         ("SELECT a.n - DATE '2020-01-01' FROM s a JOIN s b USING (id);", "^The operator - does not take INTEGER, DATE"),
         ("SELECT 1 FROM s a JOIN s b USING (id) WHERE SUM(a.n) > 1;", "^WHERE clause cannot contain aggregates"),
+        (
+            "SELECT *\n FROM duckdb_settings();",
+            r"^line 2:7: duckdb_settings\(\) is not carried out here: a query reads",
+        ),
+        ("SELECT * FROM information_schema.tables;", "^line 1:34: information_schema.tables is no stream, table"),
+        ("SELECT * FROM s a JOIN duckdb_tables t ON a.id = t.id;", "^line 1:24: DUCKDB_TABLES does not exist"),
+        ("SELECT current_setting('x') FROM s a JOIN s b ON a.id = b.id;", "^line 1:8: Can't find any functions"),
+        ("SELECT getenv('HOME') AS h FROM s ORDER BY id;", "^line 1:8: Can't find any functions"),
         ("SELECT CAST('x' AS INT) FROM s a JOIN s b USING (id);", "^Could not convert string 'x'"),
     ],
 )
