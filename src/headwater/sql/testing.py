@@ -6,7 +6,8 @@
     -> [{"topic": "T", "key": 1, "value": {"W": 8}, "timestamp": 0}]
 
 Queries run in the order of their statements. Each takes all its inputs before the next begins: the given records, in
-their order, each completely before the next; then what earlier queries wrote, topic by topic.
+their order, each completely before the next; then what earlier queries wrote, topic by topic. A query that reads the
+topic that it writes takes its own results, too; one that makes ever more of them is ended with an error.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 
 from headwater.schemas import SchemaType
 from headwater.sql.formats.json_rows import JsonFormat, writing
@@ -38,8 +39,12 @@ from headwater.sql.plan.catalog import RowFormat, SourceInfo
 from headwater.sql.plan.inference import register
 from headwater.sql.plan.insertion import Insertion
 from headwater.sql.plan.session import TOPIC_PREFIX, PersistentQuery, Session
+from headwater.streams.engine.task_output import TaskOutput
 from headwater.streams.model.record import OutputRecord
+from headwater.streams.testing.driver import Driver
 
+OWN_RECORDS_MAX: Final = 100_000  # that a query makes of one record, where it reads what it writes
+OWN_BYTES_MAX: Final = 64 * 1024 * 1024
 Sent = dict[str, Any]
 
 
@@ -99,7 +104,7 @@ def _with_prefix(statement: tree.Statement, made: Session, prefix: str) -> tree.
     if not isinstance(statement, tree.CreateSource | tree.CreateAs):
         return statement
     topic = statement.properties.get("KAFKA_TOPIC", made.settings.get(TOPIC_PREFIX, "") + statement.name)
-    return replace(statement, properties={**statement.properties, "KAFKA_TOPIC": f"{prefix}{topic}"})
+    return replace(statement, properties=tree.Properties({**statement.properties, "KAFKA_TOPIC": f"{prefix}{topic}"}))
 
 
 CarryOut = Callable[[PersistentQuery, list[tuple[str, OutputRecord]]], list[OutputRecord]]
@@ -108,12 +113,40 @@ CarryOut = Callable[[PersistentQuery, list[tuple[str, OutputRecord]]], list[Outp
 
 def in_driver(query: PersistentQuery, records: list[tuple[str, OutputRecord]]) -> list[OutputRecord]:
     """In this process, by the test driver of streams."""
-    driver = query.app.test()
+    driver = _Driver(query)
     topics = driver.input_topics
     for topic, record in records:
         if topic in topics:
             driver.pipe(topic, record.key, record.value, record.timestamp, record.headers)
     return driver.read_raw(query.sink.topic)
+
+
+class _Driver(Driver):
+    """Of a query that may read what it writes. Such a loop need not end: nothing but memory would stop it here."""
+
+    def __init__(self, query: PersistentQuery) -> None:
+        self._query = query
+        self._records = self._bytes = 0
+        super().__init__(query.app, cache_max_bytes=query.app.cache_max_bytes)
+
+    def pipe(self, *given: Any, **more: Any) -> None:
+        self._records = self._bytes = 0
+        super().pipe(*given, **more)
+
+    def _take(self, output: TaskOutput) -> None:
+        """Raises SqlError when one record has led to too many."""
+        topic = self._query.sink.topic
+        if (topic, 0) in self._owner:
+            own = [each for each in output.records if each.topic == topic]
+            self._records += len(own)
+            self._bytes += sum(len(each.value or b"") for each in own)
+            if self._records > OWN_RECORDS_MAX or self._bytes > OWN_BYTES_MAX:
+                raise SqlError(
+                    f"The query {self._query.id} reads the topic {topic}, into which it writes, and comes to no end.",
+                    why=f"It made {self._records} records ({self._bytes} bytes) of one record and of its own results",
+                    hint="Write into another topic, or have a condition that holds for some of the results alone.",
+                )
+        super()._take(output)
 
 
 class Run:

@@ -54,6 +54,7 @@ def test_every_kind_of_statement(text: str, kind: type[tree.Statement]) -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        "CREATE CONNECTOR c WITH ('connector.class'='x');",
         "CREATE SOURCE CONNECTOR c WITH ('connector.class'='x');",
         "CREATE SINK CONNECTOR IF NOT EXISTS c WITH ('connector.class'='x');",
         "DROP CONNECTOR IF EXISTS c;",
@@ -74,6 +75,7 @@ def test_statements_of_ksqldb_that_are_not_carried_out_are_refused_by_name(text:
     assert {"LIST": "SHOW"}.get(first, first) in told.value.message
     assert second in told.value.message
     assert told.value.hint
+    assert told.value.why[0].isupper(), "a sentence of its own"
 
 
 def test_a_source_may_be_called_like_what_is_refused() -> None:

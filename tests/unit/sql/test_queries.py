@@ -151,3 +151,66 @@ def test_a_row_that_cannot_be_decoded_ends_a_query_that_is_told_so() -> None:
     assert run(sql, inputs) == []
     with pytest.raises(Exception, match="no number"):
         run(sql, inputs, {"ksql.fail.on.deserialization.error": "true"})
+
+
+_TWO = (
+    "CREATE STREAM s (n INT) WITH (kafka_topic='in', value_format='JSON');"
+    "CREATE STREAM other (n INT) WITH (kafka_topic='in', value_format='JSON');"
+)
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "INSERT INTO s SELECT n + 1 AS n FROM s;",
+        "INSERT INTO s SELECT n + 1 AS n FROM other;",
+        "CREATE STREAM t WITH (kafka_topic='in') AS SELECT n + 1 AS n FROM s;",
+    ],
+)
+def test_a_query_that_reads_what_it_writes_for_ever_is_told(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It hung until memory ended."""
+    monkeypatch.setattr("headwater.sql.testing.OWN_RECORDS_MAX", 50)
+    with pytest.raises(SqlError, match="reads the topic in, into which it writes, and comes to no end"):
+        run(_TWO + loop, [{"topic": "in", "value": {"n": 1}}])
+
+
+def test_a_query_whose_results_grow_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.sql.testing.OWN_BYTES_MAX", 100_000)
+    loop = "CREATE STREAM s (v STRING) WITH (kafka_topic='in', value_format='JSON'); INSERT INTO s SELECT v + v AS v FROM s;"
+    with pytest.raises(SqlError, match="comes to no end"):
+        run(loop, [{"topic": "in", "value": {"v": "x" * 100}}])
+
+
+def test_a_query_that_reads_what_it_writes_may_come_to_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each record may lead to as many, however many there are."""
+    monkeypatch.setattr("headwater.sql.testing.OWN_RECORDS_MAX", 2)
+    inputs = [{"topic": "in", "value": {"n": n}} for n in (0, 1, 1, 1)]
+    found = run(_TWO + "INSERT INTO s SELECT n + 1 AS n FROM s WHERE n < 2;", inputs)
+    assert [each["value"]["N"] for each in found] == [1, 2, 2, 2, 2]
+
+
+_S = "CREATE STREAM s (id INT KEY, v INT) WITH (kafka_topic='in', value_format='JSON');"
+
+
+@pytest.mark.parametrize(
+    ("statement", "place", "told"),
+    [
+        ("CREATE STREAM t (v INT) WITH (kafka_topic='t',\n vlue_format='JSON');", "2:2", "Did you mean VALUE_FORMAT"),
+        ("CREATE STREAM t (v INT) WITH (kafka_topic='t', value_format='JSO');", "1:48", "Unknown format: JSO"),
+        ("CREATE STREAM t (v INT) WITH (kafka_topic='a b', format='JSON');", "1:31", "cannot be the name of a topic"),
+        ("CREATE STREAM t (v INT) WITH (kafka_topic='t', format='JSON', partitions=0);", "1:63", "at least 1"),
+        ("CREATE STREAM t (v INT) WITH (kafka_topic='t', format='JSON', timestamp='w');", "1:63", "TIMESTAMP column"),
+        (
+            "CREATE STREAM t (v INT) WITH (kafka_topic='t', format='KAFKA', wrap_single_value=true);",
+            "1:64",
+            "not support",
+        ),
+        ("CREATE STREAM t (k INT KEY) WITH (kafka_topic='t', format='JSON', window_type='X');", "1:67", "WINDOW_TYPE"),
+        (_S + "CREATE STREAM t WITH (replicas='x') AS SELECT * FROM s;", f"1:{len(_S) + 23}", "REPLICAS"),
+        (_S + "INSERT INTO s WITH (query_id='a b') SELECT * FROM s;", f"1:{len(_S) + 21}", "alphanumeric"),
+    ],
+)
+def test_what_is_wrong_with_a_property_is_told_where_it_stands(statement: str, place: str, told: str) -> None:
+    """It was told where the statement begins."""
+    with pytest.raises(SqlError, match=f"^line {place}: .*{told}"):
+        run(statement, [])

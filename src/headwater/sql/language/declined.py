@@ -7,10 +7,11 @@ from typing import Final
 from headwater.sql.language.errors import DeclinedError
 from headwater.sql.language.token_reader import TokenReader
 
-_CONNECT: Final = "connectors are run by Connect, which has its own command line and REST API"
+_CONNECT: Final = "Connectors are run by Connect, which has its own command line and REST API"
 
 # The words that a statement begins with, why it is refused, and what helps.
 _DECLINED: Final[tuple[tuple[tuple[str, ...], str, str], ...]] = (
+    (("CREATE", "CONNECTOR"), _CONNECT, "Use `headwater connect create`."),
     (("CREATE", "SOURCE", "CONNECTOR"), _CONNECT, "Use `headwater connect create`."),
     (("CREATE", "SINK", "CONNECTOR"), _CONNECT, "Use `headwater connect create`."),
     (("DROP", "CONNECTOR"), _CONNECT, "Use `headwater connect delete`."),
@@ -19,10 +20,10 @@ _DECLINED: Final[tuple[tuple[tuple[str, ...], str, str], ...]] = (
     (("SHOW", "SOURCE", "CONNECTORS"), _CONNECT, "Use `headwater connect list`."),
     (("SHOW", "SINK", "CONNECTORS"), _CONNECT, "Use `headwater connect list`."),
     (("SHOW", "CONNECTOR", "PLUGINS"), _CONNECT, "Use `headwater connect plugins`."),
-    (("ASSERT", "STREAM"), "it is a statement of test files", "Use DESCRIBE, or `headwater sql test`."),
-    (("ASSERT", "TABLE"), "it is a statement of test files", "Use DESCRIBE, or `headwater sql test`."),
-    (("RUN", "SCRIPT"), "it reads a file of the shell's machine", "Run it in `headwater sql`."),
-    (("SPOOL",), "it writes a file of the shell's machine", "Run it in `headwater sql`."),
+    (("ASSERT", "STREAM"), "It is a statement of test files", "Use DESCRIBE, or `headwater sql test`."),
+    (("ASSERT", "TABLE"), "It is a statement of test files", "Use DESCRIBE, or `headwater sql test`."),
+    (("RUN", "SCRIPT"), "It reads a file of the shell's machine", "Run it in `headwater sql`."),
+    (("SPOOL",), "It writes a file of the shell's machine", "Run it in `headwater sql`."),
 )
 _SAME: Final = {"LIST": "SHOW"}
 

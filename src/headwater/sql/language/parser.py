@@ -230,7 +230,7 @@ def _columns(reader: TokenReader) -> tuple[tree.ColumnDefinition, ...]:
 
 
 def _properties(reader: TokenReader) -> tree.Properties:
-    properties: tree.Properties = {}
+    properties = tree.Properties()
     if not reader.accept("WITH"):
         return properties
     reader.expect_symbol("(")
@@ -241,7 +241,7 @@ def _properties(reader: TokenReader) -> tree.Properties:
         value = _constant(parse_expression(reader))
         if name in properties:
             raise SqlSyntaxError(f"Duplicate property: {name}", position=position)
-        properties[name] = value
+        properties[name], properties.places[name] = value, position
         if not reader.accept_symbol(","):
             break
     reader.expect_symbol(")")
@@ -413,7 +413,7 @@ def _assert(reader: TokenReader) -> tree.Statement:
         properties = _properties(reader)
         return tree.Assert("TOPIC", exists, name, properties, _timeout(reader))
     reader.expect("SCHEMA")
-    properties = {}
+    properties = tree.Properties()
     if reader.accept("SUBJECT"):
         properties["SUBJECT"] = reader.string("a subject in quotes")
     if reader.accept("ID"):

@@ -5,14 +5,18 @@ Nodes are immutable and know where they stand. Names are as they will be looked 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum
+from types import MappingProxyType
+from typing import Any, Final
 
 from headwater.sql.language.errors import Position
 from headwater.sql.language.types import Type
 
 NOWHERE = Position(1, 1)
+_NO_PLACES: Final[Mapping[str, Position]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +280,16 @@ class ColumnDefinition(Node):
     header: str | None = None
 
 
-Properties = dict[str, "bool | int | float | Decimal | str | None"]
+class Properties(dict[str, "bool | int | float | Decimal | str | None"]):
+    """What a WITH clause says, by the names of the properties, and where each stands."""
+
+    def __init__(self, *given: Any, places: Mapping[str, Position] = _NO_PLACES) -> None:
+        super().__init__(*given)
+        self.places = dict(places)
+
+    def place(self, *names: str) -> Position | None:
+        """Of the first of these that is given."""
+        return next((self.places[each] for each in names if each in self.places), None)
 
 
 @dataclass(frozen=True, slots=True)

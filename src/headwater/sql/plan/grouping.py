@@ -25,7 +25,7 @@ from headwater.sql.language.types import Base, Type
 from headwater.sql.plan import windowed
 from headwater.sql.plan.catalog import RowFormat
 from headwater.sql.plan.relations import Errors, KeyColumn, Relation, RowColumn, appending, guarded, takes_columns
-from headwater.sql.plan.rewriting import columns, parts, replaced
+from headwater.sql.plan.rewriting import columns, parts, refuse_duplicates, replaced
 from headwater.sql.plan.sources import WINDOW_BOUNDS
 from headwater.streams.dsl.materialized import Materialized
 from headwater.streams.engine.stream_map_values import StreamMapValues
@@ -111,6 +111,7 @@ def _grouping(query: tree.Query, relation: Relation) -> list[_Grouping]:
     unnamed = 0
     aliases = {each.expression: each.alias for each in query.select if isinstance(each, tree.SelectItem) and each.alias}
     compiler, holders = relation.compiler(), relation.holders()
+    refuse_duplicates("GROUP BY", query.group_by or (), holders)
     for expression in query.group_by or ():
         if has_aggregates(expression):
             raise SqlError("GROUP BY does not support aggregate functions.", position=expression.position)

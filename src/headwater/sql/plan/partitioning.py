@@ -15,6 +15,7 @@ from headwater.sql.plan import grouping, reading
 from headwater.sql.plan.catalog import RowFormat
 from headwater.sql.plan.relations import Errors, KeyColumn, Relation
 from headwater.sql.plan.rewriting import columns as columns_of
+from headwater.sql.plan.rewriting import refuse_duplicates
 
 
 def partitioned(query: tree.Query, relation: Relation, key_format: RowFormat, errors: Errors) -> Relation:
@@ -39,6 +40,7 @@ def partitioned(query: tree.Query, relation: Relation, key_format: RowFormat, er
     columns, keys, unnamed = [], [], 0
     aliases = {each.expression: each.alias for each in query.select if isinstance(each, tree.SelectItem) and each.alias}
     compiler, holders = relation.compiler(), relation.holders()
+    refuse_duplicates("PARTITION BY", query.partition_by, holders)
     for expression in query.partition_by:
         compiled = compiler.compile(expression)
         if compiled.type is None:

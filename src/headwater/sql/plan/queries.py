@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from headwater.sql.expressions.compiled import Compiled, converted
 from headwater.sql.formats.internal import ROWS
 from headwater.sql.language import tree, types
-from headwater.sql.language.errors import SqlError
+from headwater.sql.language.errors import SqlError, placed_at
 from headwater.sql.language.tree import Role, SourceKind
 from headwater.sql.plan import exploding, grouping, properties, reading, selecting
 from headwater.sql.plan.catalog import Catalog, Column, RowFormat, SourceInfo
@@ -214,9 +214,14 @@ def sink_of(
     """The stream or table that CREATE ... AS makes."""
     relation = result.relation
     if with_.wrap_single is not None and len(result.value) != 1:
-        raise SqlError("'WRAP_SINGLE_VALUE' is only valid for single-field value schemas", position=statement.position)
+        raise SqlError(
+            "'WRAP_SINGLE_VALUE' is only valid for single-field value schemas",
+            position=with_.place("WRAP_SINGLE_VALUE"),
+        )
     if with_.key_format not in (None, "NONE") and not result.key:
-        raise SqlError("Key format specified for stream without key columns.", position=statement.position)
+        raise SqlError(
+            "Key format specified for stream without key columns.", position=with_.place("KEY_FORMAT", "FORMAT")
+        )
     if statement.kind is not relation.kind:
         if relation.kind is SourceKind.TABLE:
             raise SqlError(
@@ -249,10 +254,12 @@ def sink_of(
         and not any(source.key_columns for _, source in relation.sources)
     ):
         sink = replace(sink, key_format=RowFormat("NONE") if with_.key_format == "NONE" else sink.key_format)
-    check_topic(sink.topic)
-    check_writable(sink.topic)
+    with placed_at(with_.place("KAFKA_TOPIC")):
+        check_topic(sink.topic)
+        check_writable(sink.topic)
     check_formats(sink)
-    check_timestamp(sink)
+    with placed_at(with_.place("TIMESTAMP", "TIMESTAMP_FORMAT")):
+        check_timestamp(sink)
     return sink
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from headwater.sql.language import tree
+from headwater.sql.language.errors import SqlError
 
 
 def parts(expression: tree.Expression) -> Iterator[tree.Expression]:
@@ -82,3 +83,18 @@ def _columns(value: Any, bound: frozenset[str]) -> Iterator[tree.Column]:
     elif isinstance(value, tuple):
         for each in value:
             yield from _columns(each, bound)
+
+
+def refuse_duplicates(
+    clause: str, expressions: Iterable[tree.Expression], holders: Mapping[str, Sequence[str | None]]
+) -> None:
+    """Of what makes a key each part stands once, as in ksqlDB. `holders`: the sources of the columns of each name."""
+    seen = set()
+    for each in expressions:
+        same, named = each, ""
+        if isinstance(each, tree.Column):
+            named = f": {each.name}"
+            same = dataclasses.replace(each, source=None) if len(holders.get(each.name, ())) == 1 else each
+        if same in seen:
+            raise SqlError(f"Duplicate {clause} expression{named}.", position=each.position)
+        seen.add(same)

@@ -63,6 +63,11 @@ class PersistentQuery:
     withheld: str = ""  # why this server cannot run it: it uses a function whose code is not here
     footing: replacing.Footing | None = None  # None: it cannot be replaced
 
+    def reads_its_sink(self, catalog: Catalog) -> bool:
+        """Whether its results are its inputs, by whatever name it reads their topic."""
+        read = [catalog.sources.get(name) for name in self.sources]
+        return any(each is not None and each.topic == self.sink.topic for each in read)
+
 
 @dataclass(slots=True)
 class Session:
@@ -320,7 +325,9 @@ class Session:
             return None
         for name in statement.properties:
             if name != "QUERY_ID":
-                raise SqlError(f"Invalid config variable(s) in the WITH clause: {name}", position=statement.position)
+                raise SqlError(
+                    f"Invalid config variable(s) in the WITH clause: {name}", position=statement.properties.place(name)
+                )
         given = statement.properties.get("QUERY_ID")
         if given is None:
             return None
@@ -328,15 +335,15 @@ class Session:
         if found.startswith(_RESERVED_IDS):
             raise SqlError(
                 f"Query IDs must not start with a reserved query ID prefix ({', '.join(_RESERVED_IDS)}). Got '{found}'.",
-                position=statement.position,
+                position=statement.properties.place("QUERY_ID"),
             )
         if not re.fullmatch("[A-Z0-9_]{1,100}", found):
             raise SqlError(
                 f"Query IDs may contain only alphanumeric characters and '_'. Got: '{found[:100]}'",
-                position=statement.position,
+                position=statement.properties.place("QUERY_ID"),
             )
         if found in self.queries:
-            raise SqlError(f"Query ID '{found}' already exists.", position=statement.position)
+            raise SqlError(f"Query ID '{found}' already exists.", position=statement.properties.place("QUERY_ID"))
         return found
 
     def _application_of(self, given: str) -> str:
@@ -439,7 +446,7 @@ class Session:
             )
         if target.read_only:
             raise SqlError(f"Cannot insert into read-only stream: {target.name}", position=statement.position)
-        with_ = properties.read({}, sink=True)
+        with_ = properties.read(tree.Properties(), sink=True)
         given = self._given_id(statement)
         query_id = given or f"INSERTQUERY_{self.next_query_number}"
         name = self._application_of(given) if given else query_id

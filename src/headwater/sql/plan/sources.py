@@ -8,7 +8,7 @@ from typing import Final
 from headwater.base.names import topic_name_problem
 from headwater.sql.formats.library import format_named
 from headwater.sql.language import tree, types
-from headwater.sql.language.errors import SqlError
+from headwater.sql.language.errors import SqlError, placed_at
 from headwater.sql.language.tree import Role, SourceKind
 from headwater.sql.language.types import Base
 from headwater.sql.plan import properties as clauses
@@ -39,12 +39,16 @@ def source_of(
     if given.window is not None and not any(each.is_key for each in columns):
         raise SqlError("Windowed sources require a key column.", position=statement.position)
     if given.wrap_single is not None and sum(each.role is Role.VALUE for each in columns) != 1:
-        raise SqlError("'WRAP_SINGLE_VALUE' is only valid for single-field value schemas", position=statement.position)
+        raise SqlError(
+            "'WRAP_SINGLE_VALUE' is only valid for single-field value schemas",
+            position=given.place("WRAP_SINGLE_VALUE"),
+        )
     if given.topic is None:
         raise SqlError(
             'Missing required property "KAFKA_TOPIC" which has no default value.', position=statement.position
         )
-    check_topic(given.topic)
+    with placed_at(given.place("KAFKA_TOPIC")):
+        check_topic(given.topic)
     key_default = RowFormat(default_key or clauses.DEFAULT_KEY_FORMAT)
     source = SourceInfo(
         statement.name,
@@ -65,7 +69,8 @@ def source_of(
         statement.text,
     )
     check_formats(source)
-    check_timestamp(source)
+    with placed_at(given.place("TIMESTAMP", "TIMESTAMP_FORMAT")):
+        check_timestamp(source)
     return source
 
 

@@ -5,22 +5,20 @@ not. DuckDB answers it over the rows that its sources have when it is asked, wit
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from headwater.base.acls import Operation
 from headwater.base.ids import TopicPartition
 from headwater.client import AsyncConsumer
 from headwater.sql.language import tree
-from headwater.sql.language.errors import Position, SqlError
 from headwater.sql.language.parser import Piece, parse
-from headwater.sql.language.tokens import tokenize
 from headwater.sql.language.tree import SourceKind
 from headwater.sql.plan.catalog import Column, SourceInfo
 from headwater.sql.plan.session import Session
 from headwater.sql.server import duckdb_queries, push, rights
 from headwater.sql.server.config import SqlServerConfig
+from headwater.sql.server.duckdb_errors import UnknownSourceError, WrongNameError, place_of
 from headwater.sql.server.duckdb_functions import own_functions
 from headwater.sql.server.duckdb_pool import DuckDbPool
 from headwater.sql.server.pull_settings import check_enabled
@@ -29,8 +27,6 @@ from headwater.sql.server.views import READING, Views
 from headwater.web.callers import Caller
 from headwater.web.callers import topic as topic_need
 from headwater.web.rights import require
-
-_UNKNOWN_TABLE: Final = re.compile("Catalog Error: Table with name (.+?) does not exist!")
 
 
 class Analytics:
@@ -76,11 +72,11 @@ class Analytics:
         named = {called[name]: each for name, each in relations.items()}
         try:
             columns, rows = await self._duckdb.answer(words, named, functions)
-        except SqlError as error:
-            unknown = _UNKNOWN_TABLE.match(error.message)
-            if unknown is not None:  # DuckDB would suggest its own tables
-                await self._refuse_unknown(unknown[1].upper(), piece, caller)
+        except UnknownSourceError as error:
+            await self._refuse_unknown(error.name.upper(), piece, caller)
             raise
+        except WrongNameError as error:
+            raise error.placed_in(piece) from None
 
         async def each_row() -> AsyncIterator[list[Any]]:
             for row in rows:
@@ -132,7 +128,7 @@ class Analytics:
         catalog = self._session().catalog.copy()
         seen = await _described(caller, (each.topic for each in catalog.sources.values()))
         catalog.sources = {key: each for key, each in catalog.sources.items() if each.topic in seen}
-        catalog.find(name, _place_of(name, piece))
+        catalog.find(name, place_of(name, piece))
 
     async def _topic_named(self, name: str, caller: Caller) -> str | None:
         """The topic of this name, or of this name in other letters, if only one is. One that the caller may not see is
@@ -166,11 +162,6 @@ class Analytics:
                     size += len(record.key or b"") + len(record.value or b"")
                     self._bounds.check(topic, len(found), size)
         return found
-
-
-def _place_of(name: str, piece: Piece) -> Position | None:
-    tokens = tokenize(piece.text, piece.begins_at)
-    return next((each.position for each in tokens if each.is_name and each.text.upper() == name), None)
 
 
 async def _described(caller: Caller, topics: Iterable[str]) -> set[str]:

@@ -2,10 +2,10 @@
 that the sources have now.
 
 A query that our own planner takes is carried out by it; DuckDB gets what it does not take. DuckDB runs in memory,
-without files, network or extensions, and its settings are locked before the query is read, so that SQL can reach
-nothing but the given rows. An answer is read piece by piece, within bounds, and stays in Arrow until its rows are
-taken. Values are DuckDB's: its division, its order of NULL, its functions; scalar functions of CREATE FUNCTION are
-there, too, where their types are plain (`duckdb_functions`).
+without files, network or extensions, its settings are locked before the query is read, and what the query reads and
+calls is looked at (`duckdb_reach`), so that SQL can reach nothing but the given rows. An answer is read piece by piece,
+within bounds, and stays in Arrow until its rows are taken. Values are DuckDB's: its division, its order of NULL, its
+functions; scalar functions of CREATE FUNCTION are there, too, where their types are plain (`duckdb_functions`).
 
 DuckDB does not tell names by their letters' case, and has no columns that `*` leaves out. So of two sources whose names
 differ in case alone, the second has another name in the text that DuckDB gets; and ROWTIME, ROWPARTITION and ROWOFFSET
@@ -15,7 +15,6 @@ are columns only where a query names them, and are left out of `*` then.
 from __future__ import annotations
 
 import importlib
-import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,12 +23,14 @@ from typing import Any, Final, NamedTuple
 
 from headwater.sql.arrow_types import HUGE, sql_type, table_of
 from headwater.sql.language import types
-from headwater.sql.language.errors import SqlError, SqlSyntaxError
+from headwater.sql.language.errors import SqlError
 from headwater.sql.language.tokens import Kind, Token, tokenize
 from headwater.sql.plan import reading
 from headwater.sql.plan.catalog import Column, SourceInfo
 from headwater.sql.plan.sources import PSEUDO
+from headwater.sql.server.duckdb_errors import told
 from headwater.sql.server.duckdb_functions import OwnFunction
+from headwater.sql.server.duckdb_reach import check_reach
 
 MEMORY_MAX: Final = "1GB"
 _BATCH_ROWS: Final = 2048  # DuckDB's own measure
@@ -104,14 +105,10 @@ class Interruption:
             raise SqlError("The query was stopped.")
 
 
-_TO_BYTES: Final = """CREATE MACRO to_bytes(given, form) AS CASE lower(form)
+_TO_BYTES_NAME: Final = "to_bytes"
+_TO_BYTES: Final = f"""CREATE MACRO {_TO_BYTES_NAME}(given, form) AS CASE lower(form)
     WHEN 'hex' THEN unhex(given) WHEN 'base64' THEN from_base64(given) WHEN 'utf8' THEN encode(given)
     WHEN 'ascii' THEN encode(given) END"""
-_OTHERS: Final = (
-    "DuckDB carries out joins, sub-queries, GROUP BY and ORDER BY of such questions, with its own functions, and scalar "
-    "ones of CREATE FUNCTION whose types are plain. ksqlDB's and all others are known in questions to one stream or table "
-    "without these, and in persistent queries."
-)
 
 
 def is_query(text: str) -> bool:
@@ -211,11 +208,11 @@ def answer(
         connection.execute("SET lock_configuration=true;")
         interruption.attach(connection)
         try:
+            check_reach(connection, text, relations, {_TO_BYTES_NAME, *(each.called for each in functions)})
             schema, batches = _batches(connection, text, bounds, interruption)
         except (duckdb.Error, OSError, ValueError) as error:  # Arrow's errors are among the latter two
             interruption.check()
-            kind = SqlSyntaxError if isinstance(error, duckdb.ParserException) else SqlError
-            raise kind(_told(str(error)), hint=_OTHERS if "Function with name" in str(error) else "") from None
+            raise told(str(error), {each.called: each.name for each in functions}) from None
     finally:
         interruption.attach(None)
         connection.close()
@@ -234,11 +231,6 @@ def _batches(connection: Any, text: str, bounds: Bounds, interruption: Interrupt
             bounds.check("The answer", rows, size)
             batches.append(batch)
         return reader.schema, batches
-
-
-def _told(message: str) -> str:
-    """The first paragraph of DuckDB's message, without the picture of the place."""
-    return " ".join(re.split(r"\n\s*\n|\nLINE ", message)[0].split())
 
 
 def _rows(batch: Any) -> list[list[Any]]:

@@ -102,7 +102,7 @@ def plan(query: tree.Query, catalog: Catalog, brokers: str, settings: Mapping[st
     app = App(query_id, brokers=brokers, on_error=ErrorPolicy(deserialization=undecodable))
     throws = reading.is_set(settings, reading.THROW_ON_INVALID)
     builder = queries.QueryBuilder(app, catalog, Errors(), transient=True, throws=throws)
-    result = builder.build(query, "the result", properties.read({}, sink=True))
+    result = builder.build(query, "the result", properties.read(tree.Properties(), sink=True))
     rows: list[Any] = []
     node: Any = result.relation.node
     if result.relation.kind is SourceKind.TABLE:

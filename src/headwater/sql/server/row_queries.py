@@ -28,6 +28,7 @@ from headwater.sql.plan.session import Session
 from headwater.sql.server import duckdb_queries, pull, push, rights
 from headwater.sql.server.analytics import Analytics
 from headwater.sql.server.config import LAG_MAX, RANGE_SCANS, SqlServerConfig
+from headwater.sql.server.duckdb_errors import UnknownNameError
 from headwater.sql.server.printing import Printer, registered
 from headwater.sql.server.pull_settings import check_enabled, check_pulled
 from headwater.sql.server.refusals import TooManyPushesError
@@ -41,7 +42,6 @@ from headwater.web.rights import require
 
 _log: Final = logging.getLogger("headwater.sql")
 READ_AHEAD: Final = "ksql.query.pull.read.ahead.rows.max"
-_UNKNOWN_TO_DUCKDB: Final = ("Catalog Error", "Binder Error", "Parser Error")
 _AHEAD_AGAIN_S: Final = 10.0
 
 
@@ -151,9 +151,9 @@ class RowQueries:
             except SqlSyntaxError as also:  # it is no statement of either language: the place is told in our own
                 raise SqlSyntaxError(wrong.message, str(also), position=wrong.position) from None
             except SqlError as also:  # DuckDB's grammar took it, its names are ours perhaps: STRUCT(...) AS by
-                if not also.message.startswith(_UNKNOWN_TO_DUCKDB[:2]):
+                if not isinstance(also, UnknownNameError):
                     raise
-                raise SqlError(also.message, f"Read as ksqlDB's SQL: {wrong}") from None
+                raise SqlError(also.message, f"Read as ksqlDB's SQL: {wrong}", also.hint, also.position) from None
         if len(statements) != 1 or not isinstance(statements[0], tree.Select):
             raise SqlError("Expected exactly one KSQL statement; it must be a SELECT.")
         await rights.require_now(caller, statements[0], self._session)
@@ -219,7 +219,7 @@ class RowQueries:
             try:
                 return await self._analytics.answer(piece, properties, caller)
             except SqlError as also:
-                raise own if also.message.startswith(_UNKNOWN_TO_DUCKDB) else also from None
+                raise own if isinstance(also, UnknownNameError | SqlSyntaxError) else also from None
         return Answer(None, planned.columns, self._gathered(planned, source, properties))
 
     async def _gathered(

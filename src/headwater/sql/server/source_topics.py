@@ -18,9 +18,8 @@ def is_deletable(source: SourceInfo) -> bool:
 def topic_configs(properties: tree.Properties, defaults: Mapping[str, str]) -> dict[str, str]:
     """The configs of a new topic: RETENTION_MS and CLEANUP_POLICY of the WITH clause."""
     configs = dict(defaults)
-    given = clauses.read(
-        {name: value for name, value in properties.items() if name in ("RETENTION_MS", "CLEANUP_POLICY")}, sink=True
-    )
+    of_topic = {name: value for name, value in properties.items() if name in ("RETENTION_MS", "CLEANUP_POLICY")}
+    given = clauses.read(tree.Properties(of_topic), sink=True)
     if given.retention_ms is not None:
         configs["retention.ms"] = str(given.retention_ms)
     if given.cleanup_policy is not None:

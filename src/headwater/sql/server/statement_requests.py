@@ -9,7 +9,7 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Mapping
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from headwater.base.acls import Operation
 from headwater.base.errors import ErrorCode, KafkaError, UserError
@@ -32,6 +32,10 @@ from headwater.web.callers import EVERYBODY, Caller, cluster
 from headwater.web.rights import require
 
 logger = logging.getLogger("headwater.sql")
+_LOOP: Final = (
+    "The query reads the topic {0}, into which it writes: its results are its inputs. Without a condition that some of "
+    "them do not meet, it writes for ever."
+)
 
 
 class Server(read_only_statements.Server, Protocol):
@@ -207,6 +211,8 @@ class StatementRequests:
         warnings: list[dict[str, str]] = []
         if isinstance(statement, tree.Drop) and statement.delete_topic and dropped is not None:
             warnings = await self._delete_topic(dropped.topic) or await self._delete_schemas(dropped)
+        elif isinstance(done, PersistentQuery) and done.reads_its_sink(session.catalog):
+            warnings = [{"message": _LOOP.format(done.sink.topic)}]
         return {**answers.current_status(text, outcome, offset, is_executed), "warnings": warnings}
 
     async def _delete_topic(self, name: str) -> list[dict[str, str]]:
@@ -246,7 +252,7 @@ class StatementRequests:
                 raise SqlError(
                     f"A Kafka topic with the name '{source.topic}' already exists, with different partition configuration.",
                     why=f"It has {count} partitions, and PARTITIONS says {wanted}",
-                    position=statement.position,
+                    position=statement.properties.place("PARTITIONS"),
                 )
             if count is None:
                 if "PARTITIONS" not in statement.properties:

@@ -263,3 +263,27 @@ def test_a_topic_that_the_brokers_do_not_delete_is_a_warning_and_its_subjects_st
     found, _ = _dropped(_AVRO, "DROP STREAM own DELETE TOPIC;", schemas, KafkaError(problem))
     assert [each["message"] for each in found] == warnings
     assert schemas.deleted == deleted
+
+
+@pytest.mark.parametrize(
+    ("statement", "is_told"),
+    [
+        ("INSERT INTO own SELECT * FROM own;", True),
+        ("INSERT INTO own SELECT * FROM other;", True),
+        ("INSERT INTO own SELECT * FROM third;", False),
+    ],
+)
+def test_a_query_that_reads_what_it_writes_is_taken_with_a_warning(
+    monkeypatch: pytest.MonkeyPatch, statement: str, is_told: bool
+) -> None:
+    node, _ = _node(_OWN, _OWN.replace("STREAM own", "STREAM other"), _OTHERS.replace("STREAM own", "STREAM third"))
+
+    async def nothing(*_: Any) -> None:
+        pass
+
+    monkeypatch.setattr("headwater.sql.server.statement_requests.StatementRequests._make_topics", nothing)
+    (answer,) = asyncio.run(node.execute(statement, {}, {}))
+    assert answer["commandStatus"]["status"] == "SUCCESS"
+    told = [each["message"] for each in answer["warnings"]]
+    assert ["reads the topic own, into which it writes" in each for each in told] == [True] * is_told
+    assert len(as_tables(answer)) == 1 + is_told

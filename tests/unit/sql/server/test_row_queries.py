@@ -1,6 +1,7 @@
 """Queries for rows: what is answered without asking anybody, and which of two languages an error is told in."""
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from headwater.sql.plan.session import Session
 from headwater.sql.server import push
 from headwater.sql.server.api import make_door
 from headwater.sql.server.config import SqlServerConfig
+from headwater.sql.server.duckdb_errors import UnknownNameError
 from headwater.sql.server.node import SqlNode
 from headwater.streams.model.record import InputRecord
 from headwater.web.messages import Headers, Request
@@ -58,10 +60,10 @@ def test_what_duckdb_alone_can_read_is_told_in_both_languages(monkeypatch: pytes
     node = SqlNode(SqlServerConfig.of({"bootstrap.servers": "127.0.0.1:1"})[0])
 
     async def refused(*_: Any, **__: Any) -> Any:
-        raise SqlError("Catalog Error: Scalar Function with name struct does not exist!")
+        raise UnknownNameError("There is no struct.", name="struct")
 
     monkeypatch.setattr(node.row_queries._analytics, "answer", refused)
-    with pytest.raises(SqlError, match=r"^Catalog Error: .* Read as ksqlDB's SQL: line 1:26: \"BY\" is a reserved"):
+    with pytest.raises(SqlError, match=r"^There is no struct. Read as ksqlDB's SQL: line 1:26: \"BY\" is a reserved"):
         asyncio.run(node.row_queries.query("SELECT STRUCT(x := 1) AS BY FROM s;", {}, {}))
 
 
@@ -199,6 +201,41 @@ def test_a_misspelt_table_is_told_in_our_words_and_not_as_one_of_duckdbs(
         _asked(
             monkeypatch, text, "CREATE TABLE totals (id INT PRIMARY KEY) WITH (kafka_topic='t', value_format='JSON');"
         )
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("SELECT a.id FROM s a\n JOIN s b ON id = b.id;", "line 2:14: Column 'id' is ambiguous. Write its source"),
+        ("SELECT a.id, b.nm FROM s a JOIN s b ON a.id = b.id;", "line 1:16: Column 'b.nm' cannot be resolved"),
+        ("\nSELECT c.id FROM s a JOIN s b ON a.id = b.id;", "line 2:8: 'c' is not a valid stream/table name"),
+        (
+            "SELECT idd FROM s WHERE n IN (SELECT n FROM s);",
+            "line 1:8: Column 'idd' cannot be resolved.*Did you mean ID",
+        ),
+        ("SELECT id, n, COUNT(*) FROM (SELECT * FROM s) GROUP BY id;", "line 1:12: Non-aggregate SELECT .*: n.*Either"),
+        ("SELECT abs(a.id, 2) FROM s a JOIN s b USING (id);", r"1:8: Function 'abs' does not accept parameters \(INT"),
+        ("SELECT lfpad(a.n) FROM s a JOIN s b USING (id);", "line 1:8: Can't find any functions with the name 'lfpad'"),
+        ("SELECT CAST(n AS NOTYPE) FROM (SELECT * FROM s);", "line 1:18: There is no type NOTYPE"),
+        ("SELECT * FROM s a JOIN s b USING (nope);", "line 1:35: Column 'nope' cannot be resolved"),
+        ("SELECT a.n - DATE '2020-01-01' FROM s a JOIN s b USING (id);", "^The operator - does not take INTEGER, DATE"),
+        ("SELECT 1 FROM s a JOIN s b USING (id) WHERE SUM(a.n) > 1;", "^WHERE clause cannot contain aggregates"),
+        (
+            "SELECT *\n FROM duckdb_settings();",
+            r"^line 2:7: duckdb_settings\(\) is not carried out here: a query reads",
+        ),
+        ("SELECT * FROM information_schema.tables;", "^line 1:34: information_schema.tables is no stream, table"),
+        ("SELECT * FROM s a JOIN duckdb_tables t ON a.id = t.id;", "^line 1:24: DUCKDB_TABLES does not exist"),
+        ("SELECT current_setting('x') FROM s a JOIN s b ON a.id = b.id;", "^line 1:8: Can't find any functions"),
+        ("SELECT getenv('HOME') AS h FROM s ORDER BY id;", "^line 1:8: Can't find any functions"),
+        ("SELECT CAST('x' AS INT) FROM s a JOIN s b USING (id);", "^Could not convert string 'x'"),
+    ],
+)
+def test_what_duckdb_refuses_is_told_in_our_sentences(monkeypatch: pytest.MonkeyPatch, text: str, told: str) -> None:
+    """Binder Error: was before them, and no place."""
+    with pytest.raises(SqlError, match=told) as caught:
+        _asked(monkeypatch, text)
+    assert not re.search("(Binder|Catalog|Conversion) Error", str(caught.value))
 
 
 def test_a_push_query_whose_columns_cannot_be_written_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
