@@ -32,8 +32,8 @@ _ALWAYS_ORDINARY: Final = frozenset(
     """-> cume_dist dense_rank error fill first first_value generate_series lag last last_value lead nth_value ntile
     percent_rank range rank rank_dense row_number unnest""".split()  # noqa: SIM905
 )
-# They depend on what they are given alone, and tell of DuckDB.
-_OF_THE_ENGINE: Final = frozenset(["json_serialize_plan", "version"])
+# They depend on what they are given alone, by the catalog of some versions at least, and tell of DuckDB.
+_OF_THE_ENGINE: Final = frozenset(["current_setting", "getvariable", "json_serialize_plan", "vector_type", "version"])
 
 
 def check_reach(connection: Any, text: str, given: Iterable[str], functions: Set[str]) -> None:
