@@ -53,7 +53,8 @@ class Analytics:
         relations: dict[duckdb_queries.SourceName, duckdb_queries.Relation] = {}
         pseudo = duckdb_queries.pseudo_in(text)
         reads_topics = False
-        for name, surely in duckdb_queries.sources_in(text).items():
+        sources = duckdb_queries.sources_in(text)
+        for name, surely in sources.items():
             source, topic = await self._meant(name, surely, caller)
             if source is not None:
                 await rights.require_source(caller, Operation.READ, source)
@@ -64,7 +65,7 @@ class Analytics:
                 relations[name] = duckdb_queries.relation_of_topic(await self._records(topic))
                 reads_topics = True
             elif surely and parsed:
-                await self._refuse_unknown(name.text.upper(), piece, caller)
+                await self._refuse_unknown(name.sql, piece, caller)
         called = duckdb_queries.told_apart(relations)
         allowed = {name: each for name, each in catalog.functions.items() if name not in catalog.withheld}
         functions = own_functions(text, allowed)
@@ -73,7 +74,9 @@ class Analytics:
         try:
             columns, rows = await self._duckdb.answer(words, named, functions)
         except UnknownSourceError as error:
-            await self._refuse_unknown(error.name.upper(), piece, caller)
+            unknown = error.name.upper()
+            written = next((each.sql for each in sources if each.text.upper() == unknown), unknown)
+            await self._refuse_unknown(written, piece, caller)
             raise
         except WrongNameError as error:
             raise error.placed_in(piece) from None

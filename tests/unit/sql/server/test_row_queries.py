@@ -226,6 +226,7 @@ def test_a_misspelt_table_is_told_in_our_words_and_not_as_one_of_duckdbs(
         ),
         ("SELECT * FROM information_schema.tables;", "^line 1:34: information_schema.tables is no stream, table"),
         ("SELECT * FROM s a JOIN duckdb_tables t ON a.id = t.id;", "^line 1:24: DUCKDB_TABLES does not exist"),
+        ('SELECT COUNT(*) FROM (SELECT * FROM "absent") AS x;', "^line 1:37: absent does not exist"),
         ("SELECT current_setting('x') FROM s a JOIN s b ON a.id = b.id;", "^line 1:8: Can't find any functions"),
         ("SELECT getenv('HOME') AS h FROM s ORDER BY id;", "^line 1:8: Can't find any functions"),
         ("SELECT CAST('x' AS INT) FROM s a JOIN s b USING (id);", "^Could not convert string 'x'"),
