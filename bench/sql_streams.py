@@ -16,14 +16,13 @@ from bench.report import MORE, Figure, Kind
 from bench.requests import Calls
 from bench.rows import Bench, Figures, Scenario, check
 from bench.sql_apps import STATEMENTS, make
-from bench.streams import COMMIT_MS, PARTITIONS, count_records, key_numbers, pace, running
+from bench.streams import COMMIT_MS, FIRST_MS, PARTITIONS, TOPIC_CONFIGS, count_records, key_numbers, pace, running
 from headwater.base.ids import TopicPartition
 from headwater.client.admin import Admin
 from headwater.client.producer.producer import Producer
 
 ROWS = 300_000
 KEYS = 10_000
-BEGIN_MS = 1_700_000_000_000
 TITLES = {
     "sql-filter-project": "filter and project",
     "sql-windowed-count": "windowed count",
@@ -37,7 +36,7 @@ def _fill(brokers: str, topic: str, numbers: "np.ndarray[tuple[int, ...], np.dty
     keys = pa.array([raw[at : at + 4] for at in range(0, len(raw), 4)], pa.binary())
     texts = [form.format(name=number % 100, amount=number % 10) for number in range(len(numbers))]
     values = pa.array(texts, pa.string()).cast(pa.binary())
-    times = pa.array(np.arange(BEGIN_MS, BEGIN_MS + len(numbers)), pa.int64())
+    times = pa.array(np.arange(FIRST_MS, FIRST_MS + len(numbers)), pa.int64())
     with Producer(bootstrap_servers=brokers) as producer:
         table = pa.table({"key": keys, "value": values, "timestamp": times})
         producer.send_arrow(table, topic, key="key", timestamp="timestamp")
@@ -61,7 +60,7 @@ def _measure_one(bench: Bench, who: str, scenario: str, rows: int) -> tuple[floa
         command = ["java", "-Xmx2g", "-cp", f"{JARS}/*", source, *common, "0", "2"]
     with Calls(bench.port()) as calls:
         for topic in topics:
-            calls.create_topic(topic, PARTITIONS, {"file.delete.delay.ms": "1"})
+            calls.create_topic(topic, PARTITIONS, TOPIC_CONFIGS)
     try:
         if len(inputs) > 1:
             _fill(brokers, inputs[1], np.arange(KEYS), '{{"WHO": "who{name}"}}')
