@@ -1,4 +1,5 @@
-"""Records of a commit to the producer: few one by one, many as a table per topic, which costs no Python per record.
+"""Records of a commit to the producer: few as lists per partition, many as a table per topic, which costs no Python per
+record; one by one what neither takes (headers, nulls, records that may be refused).
 
 The order of records of one topic stays. Where brokers refuse records for good, `Refused` says which: of a table none,
 of a batch all, of those that were sent by themselves (`suspects`) exactly those. Of columns none either: their records
@@ -6,8 +7,9 @@ are made for the moment, and another object may have the identity of one that is
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from itertools import groupby
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from headwater.base.errors import KafkaError
 from headwater.client.producer.batch import Delivery
@@ -19,7 +21,11 @@ from headwater.streams.slot.pending_outputs import Piece
 from headwater.streams.slot.refusals import HOPELESS, Refused
 from headwater.streams.stores.state import ChangelogPartition
 
-_FEW: Final = 100  # below, a table takes longer than its records
+if TYPE_CHECKING:
+    from headwater.client.producer.arrow import TableDelivery
+
+_FEW: Final = 100  # below, a table takes longer than lists
+_LIST: Final = 3  # below, lists take longer than their records
 
 Positions = dict[ChangelogPartition, int]
 
@@ -65,6 +71,8 @@ def _send_topic(
             continue
         if suspects is None and _is_table(rows):
             yield _send_table(producer, topic, rows)
+        elif suspects is None and producer.takes_many and _are_lists(rows):
+            yield from _send_lists(producer, topic, rows)
         else:
             yield _send_each(producer, rows, suspects or ())
 
@@ -101,11 +109,32 @@ def _send_table(producer: Producer, topic: str, rows: list[OutputRecord]) -> Cal
     return _send_columns(producer, columns)
 
 
+def _are_lists(rows: list[OutputRecord]) -> bool:
+    if len(rows) < _LIST or any(row[2] is None or row[3] is None or row[5] for row in rows):  # key, value, headers
+        return False
+    return sum(row[1] is not None for row in rows) in (0, len(rows))
+
+
+def _send_lists(producer: Producer, topic: str, rows: list[OutputRecord]) -> Iterator[Callable[[], Positions]]:
+    """One call for each partition that is named, in its order, or one for all where keys decide."""
+    by_partition: dict[int | None, list[OutputRecord]] = {}
+    for row in rows:
+        by_partition.setdefault(row[1], []).append(row)
+    for partition, together in by_partition.items():
+        _, _, keys, values, timestamps, _ = zip(*together, strict=True)
+        send = partial(producer.send_many, topic, values, keys=keys, partition=partition, timestamps_ms=timestamps)
+        yield _sent(topic, send)
+
+
 def _send_columns(producer: Producer, columns: OutputColumns) -> Callable[[], Positions]:
     topic, table = columns.topic, as_table(columns)
     place = "partition" if "partition" in table.column_names else columns.partition
+    return _sent(topic, partial(producer.send_arrow, table, topic, key="key", timestamp="timestamp", partition=place))
+
+
+def _sent(topic: str, send: "Callable[[], TableDelivery]") -> Callable[[], Positions]:
     try:
-        delivery = producer.send_arrow(table, topic, key="key", timestamp="timestamp", partition=place)
+        delivery = send()
     except KafkaError as error:
         return _raising(error)
 

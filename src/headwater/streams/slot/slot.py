@@ -49,6 +49,7 @@ _SLICE_S: Final = 0.05  # of a task, at least: also where a commit takes longer 
 _POLLED: Final = 20_000
 _POLLED_BYTES: Final = 16 * 1024 * 1024
 _IDLE_S: Final = 0.1
+_BETWEEN: Final = 0.75  # of the commit interval: lies between the end of a commit and the next one, at least
 _PATIENCE_S: Final = 600.0
 _PAUSE_S: Final = 0.25
 
@@ -115,7 +116,7 @@ class Slot:
         self._writer.connect(self._identity)
         begin = follow | self._open_tasks(self.tasks)
         self._read_from(begin, ())
-        self._commit_at = time.monotonic() + self._settings.commit_interval_ms / 1000
+        self._commit_at = next_commit_s(now := time.monotonic(), now, self._settings.commit_interval_ms)
 
     def _open_tasks(self, tasks: list[OpenTask]) -> dict[TopicPartition, int]:
         """Where their inputs are read from."""
@@ -342,6 +343,7 @@ class Slot:
     # Commits
 
     def commit(self) -> None:
+        began = time.monotonic()
         try:
             self._flush_caches()  # through nodes, so what is true of processing is true here
         except ClusterFailure as failure:
@@ -349,7 +351,7 @@ class Slot:
             return
         if self._writer.has_outputs():
             self._commit_outputs()
-        self._commit_at = time.monotonic() + self._settings.commit_interval_ms / 1000
+        self._commit_at = next_commit_s(began, time.monotonic(), self._settings.commit_interval_ms)
 
     def _flush_caches(self) -> None:
         """What waits in record caches belongs to this commit: its records are in the offsets."""
@@ -474,6 +476,14 @@ class Slot:
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+def next_commit_s(began: float, ended: float, interval_ms: int) -> float:
+    """When the commit behind one is due. The interval lies between the beginnings of two, so a record does not wait for
+    the time that commits take as well; but where they take long, most of it still belongs to processing.
+    """
+    interval_s = interval_ms / 1000
+    return max(began + interval_s, ended + interval_s * _BETWEEN)
 
 
 def new_slot(

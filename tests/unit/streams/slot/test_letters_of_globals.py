@@ -23,6 +23,8 @@ from headwater.streams.slot.slot import Slot
 class Brokers:
     """A producer of transactions and a reader of what is committed, over one topic of one partition."""
 
+    takes_many = False
+
     def __init__(self) -> None:
         self.log: list[bytes | None] = []
         self.aborted: set[int] = set()

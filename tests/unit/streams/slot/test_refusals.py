@@ -47,6 +47,8 @@ def test_a_dead_letter_that_is_refused_itself_ends_the_run() -> None:
 class Batching:
     """A producer whose batches end at a flush; a batch with a bad record is refused as a whole."""
 
+    takes_many = False
+
     def __init__(self) -> None:
         self._batch: list[Any] = []
 
@@ -82,6 +84,8 @@ def test_a_batch_is_under_suspicion_until_its_records_go_alone() -> None:
 
 class Strict:
     """A producer that takes no record that is too large: it never leaves the process."""
+
+    takes_many = False
 
     def __init__(self) -> None:
         self.taken: list[bytes] = []

@@ -481,3 +481,14 @@ def test_what_fell_due_during_a_commit_is_called_right_behind_it(monkeypatch: py
     slot.turn()
     assert steps == ["poll 0", "commit 0", "purge 1"]
     assert _Ticks.late_ms == [15]
+
+
+def test_the_interval_lies_between_the_beginnings_of_two_commits() -> None:
+    """Counted from the end, each record waited for half of a commit more; Kafka Streams' do."""
+    assert slot_module.next_commit_s(10.0, 10.006, 100) == 10.1
+    assert slot_module.next_commit_s(10.0, 10.025, 100) == 10.1
+
+
+def test_commits_that_take_long_leave_time_to_process() -> None:
+    assert slot_module.next_commit_s(10.0, 10.5, 100) == pytest.approx(10.575)
+    assert slot_module.next_commit_s(10.0, 10.01, 20) == pytest.approx(10.025)
