@@ -3,7 +3,9 @@ them.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
+from headwater.base.errors import UserError
 from headwater.streams.engine.pass_through import PassThrough
 from headwater.streams.engine.stream_join import Sides, StreamJoinSide, StreamSelfJoin
 from headwater.streams.engine.table_join import TableJoinMerge, TableJoinSide
@@ -53,11 +55,39 @@ class StreamStreamJoinNode(GraphNode):
             topology.add_store(self.waiting, [this_join, other_join])
 
 
+@dataclass(frozen=True, slots=True)
+class Grace:
+    """How long a stream waits for late changes of a versioned table, and where that has its versions."""
+
+    grace_ms: int
+    table_stores: list[str]
+
+    def check(self, join: str, topology: Topology) -> None:
+        """A table without the versions of then would say what holds now."""
+        for name in self.table_stores:
+            store = topology.stores[name]
+            if not store.versioned:
+                raise UserError(
+                    f"{join} has a grace, and its table is not versioned",
+                    f"the store {name} keeps only the latest row of each key",
+                    "Materialized(name, history_ms=...) makes it versioned",
+                )
+            if self.grace_ms > store.spec.retention_ms:
+                raise UserError(
+                    f"{join} has a grace of {self.grace_ms} ms",
+                    f"its table {name} keeps versions for {store.spec.retention_ms} ms",
+                    "The history must be as long as the grace",
+                )
+
+
 class StreamTableJoinNode(GraphNode):
     """A processor that reads the table's stores, and its buffer where it has a grace."""
 
-    def __init__(self, name: str, supplier: Supplier, store_names: Iterable[str], left: bool) -> None:
+    def __init__(
+        self, name: str, supplier: Supplier, store_names: Iterable[str], left: bool, grace: Grace | None = None
+    ) -> None:
         super().__init__(name)
+        self.grace = grace
         self.supplier = supplier
         self.store_names = list(store_names)
         self.null_key_relaxed_join = left
@@ -66,6 +96,8 @@ class StreamTableJoinNode(GraphNode):
         topology.add_processor(self.name, self.supplier, self.parent_names)
         for store in self.store_names:
             topology.connect(self.name, store)
+        if self.grace is not None:
+            self.grace.check(self.name, topology)
 
 
 class TableTableJoinNode(GraphNode):

@@ -1,10 +1,15 @@
 """Sources of the logical graph: a stream's topics or pattern."""
 
+import re
+from typing import Final
+
 from headwater.base.errors import UserError
 from headwater.streams.model.time import TimestampExtractor
 from headwater.streams.plan.graph import GraphNode
 from headwater.streams.serdes.port import Serde
 from headwater.streams.topology.topology import SourceNode, Topology
+
+RESETS: Final = ("earliest", "latest")
 
 
 class StreamSourceNode(GraphNode):
@@ -32,6 +37,19 @@ class StreamSourceNode(GraphNode):
         topology.add_source(
             SourceNode(self.name, self.topics, self.pattern, self.key, self.value, self.extractor, self.reset)
         )
+
+
+def check_reset(reset: str | None) -> None:
+    """Where an input begins that has no committed offset; another word would be taken for the beginning."""
+    if reset not in (None, *RESETS):
+        raise UserError(f"There is no reset {reset!r}", "", f"These are there: {', '.join(RESETS)}")
+
+
+def check_pattern(pattern: str | None) -> None:
+    try:
+        re.compile(pattern or "")
+    except (re.error, TypeError) as error:
+        raise UserError(f"{pattern!r} is no pattern", str(error), "Patterns are Python's regular expressions") from None
 
 
 def merge_duplicate_sources(root: GraphNode) -> None:
