@@ -8,9 +8,12 @@ import pytest
 from headwater.base.errors import UserError
 from headwater.streams import (
     App,
+    Context,
+    ErrorPolicy,
     JoinWindows,
     Materialized,
     Processor,
+    Record,
     hopping,
     key_value_store,
     session,
@@ -188,3 +191,71 @@ def test_a_topic_that_is_named_twice_is_read_once() -> None:
 
 def test_join_windows_take_durations_as_other_windows_do() -> None:
     assert JoinWindows.of("5s") == JoinWindows.of(5_000)
+
+
+class Scheduling(Processor):
+    """Schedules what it was told to."""
+
+    given: tuple[Any, ...] = ()
+
+    def init(self, context: Context) -> None:
+        context.schedule(*self.given)
+
+
+@pytest.mark.parametrize(
+    "given", [(5, "stream-time", print), ("5s", "wall", print), (0.5, "wall", print), (5, "wall", 1)]
+)
+def test_a_punctuator_that_cannot_be_meant_is_refused(given: tuple[Any, ...]) -> None:
+    app = App("app")
+    app.stream("in").process(type("Refused", (Scheduling,), {"given": given}))
+    with pytest.raises(UserError, match="schedules"):
+        app.test()
+
+
+def test_records_have_no_time_before_1970_and_headers_are_pairs() -> None:
+    record = Record("a", 1, 5)
+    with pytest.raises(UserError):
+        record.with_timestamp(-1)
+    for headers in ({"name": b"value"}, [("name", "value")], [("name",)]):
+        with pytest.raises(UserError, match="no header"):
+            record.with_headers(headers)  # type: ignore[arg-type]
+    assert record.with_headers((("name", b"value"), ("none", None))).headers == (("name", b"value"), ("none", None))
+
+
+def test_a_driver_reads_no_topic_that_nothing_writes() -> None:
+    app = App("app", value="text", late_records_to="late", on_error=ErrorPolicy(processing=lambda failure: "skip"))
+    app.stream("in").select_key(lambda value: value).group_by_key(name="by-value").count().to_stream().to("out")
+    with app.test() as driver:
+        for read in (driver.read, driver.read_raw):
+            with pytest.raises(UserError, match="Nothing writes to the topic ouput"):
+                read("ouput")
+        for topic in ("out", "late", "app-dead-letters", "app-by-value-repartition"):
+            assert driver.read_raw(topic) == []
+    app.stream("in").to(lambda record, context: str(record.value))
+    with app.test() as driver:
+        assert driver.read_raw("any") == []
+
+
+def test_the_clock_of_a_driver_does_not_go_back_and_topics_have_a_partition() -> None:
+    app = App("app")
+    app.stream("in").to("out")
+    with app.test() as driver, pytest.raises(UserError):
+        driver.advance(-1)
+    with pytest.raises(UserError):
+        app.test(partitions=0)
+
+
+class PutsAll(Processor):
+    def process(self, record: Record) -> None:
+        store = self.context.store("rows")
+        store.put_all([("a", (1, 10)), ("b", (2, 20))])
+        store.put_all([("b", None), ("c", (3, 30))])
+
+
+def test_a_timestamped_store_takes_several_rows() -> None:
+    app = App("app")
+    app.add_store(key_value_store("rows", value="long", timestamped=True))
+    app.stream("in").process(PutsAll, stores=["rows"])
+    with app.test() as driver:
+        driver.pipe("in", "x", 1, timestamp=5)
+        assert list(driver.store("rows").all()) == [("a", (1, 10)), ("c", (3, 30))]

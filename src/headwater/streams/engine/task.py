@@ -26,7 +26,7 @@ from headwater.streams.engine.opening import AnyStore, is_cached, open_bytes, ty
 from headwater.streams.engine.operator_times import OperatorTimes
 from headwater.streams.engine.output_buffer import OutputBuffer
 from headwater.streams.engine.partition_group import Decode, PartitionGroup, PartitionQueue
-from headwater.streams.engine.punctuation import PunctuationQueue, Schedule
+from headwater.streams.engine.punctuation import PunctuationQueue, Schedule, check_schedule
 from headwater.streams.engine.record_caches import flush_all, in_order_of_nodes
 from headwater.streams.engine.runs import RUN, Runs
 from headwater.streams.engine.sink import Sink, check_partitions
@@ -434,8 +434,7 @@ class Task:
         self.record_timestamp = timestamp
 
     def schedule(self, node: str, interval_ms: int, kind: TimeKind, callback: Callable[[int], None]) -> Cancellable:
-        if interval_ms < 1:
-            raise UserError(f"{node} schedules a punctuator every {interval_ms} ms", "an interval is at least 1 ms")
+        check_schedule(node, interval_ms, kind, callback)
         if self.plan.is_global:
             raise UserError(f"{node} schedules a punctuator", "the processor of a global store has none")
         if kind == "stream":

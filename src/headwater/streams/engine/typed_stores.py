@@ -126,6 +126,14 @@ class TimestampedKeyValueStore:
             self._put(raw_key, stamped(self._value(value), timestamp))
         return IS_LATEST
 
+    def put_all(self, entries: Iterable[tuple[Any, ValueAndTimestamp | None]]) -> None:
+        """As `all` gives them."""
+        for key, row in entries:
+            if row is None:
+                self.delete(key)
+            else:
+                self.put(key, *row)
+
     def flushed(self, raw_key: bytes, change: CachedChange) -> FlushedChange:
         """What a node tells others of a change of the table."""
         new, old = change.value, change.old

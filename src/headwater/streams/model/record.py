@@ -6,6 +6,8 @@ something makes another one. Headers are a tuple, so that records may share them
 
 from typing import Any, Final, NamedTuple
 
+from headwater.base.errors import UserError
+
 Headers = tuple[tuple[str, bytes | None], ...]
 
 NO_TIMESTAMP: Final = -1
@@ -30,10 +32,16 @@ class Record:
         return Record(self.key, value, self.timestamp, self.headers)
 
     def with_timestamp(self, timestamp: int) -> "Record":
+        if timestamp < 0:
+            raise UserError(f"A record cannot have the timestamp {timestamp}", "times are milliseconds since 1970")
         return Record(self.key, self.value, timestamp, self.headers)
 
     def with_headers(self, headers: Headers) -> "Record":
-        return Record(self.key, self.value, self.timestamp, tuple(headers))
+        given = tuple(headers)
+        for header in given:
+            if not isinstance(header, tuple) or len(header) != 2 or not isinstance(header[1], bytes | None):
+                raise UserError(f"{header!r} is no header", "", 'Headers are pairs as ("name", b"value")')
+        return Record(self.key, self.value, self.timestamp, given)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Record):
