@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.errors import UserError
 from headwater.base.extras import STREAMS, require_extra
+from headwater.streams.dsl.application_config import checked_config, internal_topic_settings
 from headwater.streams.dsl.frames import NOTHING, FrameFeed, from_df
 from headwater.streams.dsl.global_table import GlobalTable
 from headwater.streams.dsl.materialized import StoreLike, keep
@@ -74,7 +75,8 @@ class App:
         self.default_key = resolve(key)
         self.default_value = resolve(value)
         self.extractor: TimestampExtractor = extractor(timestamp) or fail_on_invalid_timestamp
-        self.config = dict(config or {})  # Kafka Streams' settings, by their names
+        self.config = checked_config(config)  # Kafka Streams' settings, by their names
+        self.internal_topics = internal_topic_settings(self.config)
         self.store_type = default_store_type(self.config)
         self.cache_max_bytes = cache_setting(self.config)
         if isinstance(on_error, ErrorPolicy):

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 from headwater.base.errors import UserError
+from headwater.streams.dsl.application_config import optimizations
 from headwater.streams.dsl.functions import joiner as shaped
 from headwater.streams.dsl.functions import with_key
 from headwater.streams.dsl.global_table import GlobalTable
@@ -202,9 +203,8 @@ def _with_stream(
 
 
 def _one_store_for_self_joins(config: Mapping[str, Any]) -> bool:
-    """`topology.optimization`, as in Kafka Streams: one store where both sides are the same stream."""
-    chosen = str(config.get("topology.optimization", "none")).replace(" ", "").split(",")
-    return "all" in chosen or "single.store.self.join" in chosen
+    """One store where both sides are the same stream."""
+    return "single.store.self.join" in optimizations(config)
 
 
 def _window_store(name: str, window: JoinWindows, key: Serde | None, value: Serde | None) -> StorePlan:

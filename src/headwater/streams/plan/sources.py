@@ -9,7 +9,8 @@ from headwater.streams.plan.graph import GraphNode
 from headwater.streams.serdes.port import Serde
 from headwater.streams.topology.topology import SourceNode, Topology
 
-RESETS: Final = ("earliest", "latest")
+EARLIEST: Final = "earliest"
+RESET_SETTING: Final = "auto.offset.reset"
 
 
 class StreamSourceNode(GraphNode):
@@ -39,10 +40,16 @@ class StreamSourceNode(GraphNode):
         )
 
 
-def check_reset(reset: str | None) -> None:
-    """Where an input begins that has no committed offset; another word would be taken for the beginning."""
-    if reset not in (None, *RESETS):
-        raise UserError(f"There is no reset {reset!r}", "", f"These are there: {', '.join(RESETS)}")
+def check_reset(reset: object) -> None:
+    """Where an input begins that has no committed offset, as consumers are told it."""
+    if reset is None or reset in (EARLIEST, "latest"):
+        return
+    from headwater.client.consumer.resolving import ResetPolicy
+
+    try:
+        ResetPolicy.parse(str(reset))
+    except ValueError as error:
+        raise UserError(f"There is no reset {reset!r}", str(error)) from None
 
 
 def check_pattern(pattern: str | None) -> None:
