@@ -24,7 +24,7 @@ from headwater.streams.engine.stream_join import (
 )
 from headwater.streams.engine.stream_table_join import BufferKeySerde, BufferValueSerde, StreamTableJoin
 from headwater.streams.plan.graph import ProcessorGraphNode, StateStoreNode
-from headwater.streams.plan.joins import Grace, StreamStreamJoinNode, StreamTableJoinNode
+from headwater.streams.plan.joins import Grace, OtherKeeperNode, StreamStreamJoinNode, StreamTableJoinNode
 from headwater.streams.plan.repartition import RepartitionNode
 from headwater.streams.serdes.port import Serde
 from headwater.streams.stores.spec import StoreKind, StoreSpec
@@ -193,11 +193,10 @@ def _with_stream(
         outer,
         joiner,
     )
-    is_self_join = this.node is that.node and not left and _one_store_for_self_joins(stream.app.config)
+    one_store = not left and _one_store_for_self_joins(stream.app.config)
+    node = StreamStreamJoinNode(merge, keepers, joins, stores, waiting, sides, one_store)
     graph.add(this.node, ProcessorGraphNode(keepers[0], partial(JoinWindowKeeper, stores[0].name)))
-    if not is_self_join:
-        graph.add(that.node, ProcessorGraphNode(keepers[1], partial(JoinWindowKeeper, stores[1].name)))
-    node = StreamStreamJoinNode(merge, keepers, joins, stores, waiting, sides, is_self_join)
+    graph.add(that.node, OtherKeeperNode(node, partial(JoinWindowKeeper, stores[1].name)))
     graph.add([this.node, that.node], node)
     return this.after(node, value=None, sources=this.sources | that.sources, repartition_required=False)
 

@@ -10,7 +10,7 @@ from headwater.streams.engine.pass_through import PassThrough
 from headwater.streams.engine.stream_join import Sides, StreamJoinSide, StreamSelfJoin
 from headwater.streams.engine.table_join import TableJoinMerge, TableJoinSide
 from headwater.streams.model.processor import Supplier
-from headwater.streams.plan.graph import GraphNode
+from headwater.streams.plan.graph import GraphNode, ProcessorGraphNode
 from headwater.streams.plan.sinks import StreamSinkNode
 from headwater.streams.topology.stores import StorePlan
 from headwater.streams.topology.topology import Topology
@@ -29,7 +29,7 @@ class StreamStreamJoinNode(GraphNode):
         stores: tuple[StorePlan, StorePlan],
         waiting: StorePlan | None,
         sides: Sides,
-        is_self_join: bool,
+        one_store_for_itself: bool,
     ) -> None:
         super().__init__(name)
         self.keepers = keepers
@@ -37,8 +37,15 @@ class StreamStreamJoinNode(GraphNode):
         self.stores = stores
         self.waiting = waiting
         self.sides = sides
-        self.is_self_join = is_self_join
+        self.one_store_for_itself = one_store_for_itself
         self.null_key_relaxed_join = sides.left_outer or sides.right_outer
+
+    @property
+    def is_self_join(self) -> bool:
+        """Whether both sides are one stream that is kept once. Two streams of one topic are known to be one when the
+        topology is built.
+        """
+        return self.one_store_for_itself and len(self.parents) == 1
 
     def write(self, topology: Topology) -> None:
         sides, (this_keeper, other_keeper), (this_join, other_join) = self.sides, self.keepers, self.joins
@@ -53,6 +60,18 @@ class StreamStreamJoinNode(GraphNode):
         topology.add_store(self.stores[1], [other_keeper, this_join])
         if self.waiting is not None:
             topology.add_store(self.waiting, [this_join, other_join])
+
+
+class OtherKeeperNode(ProcessorGraphNode):
+    """Keeps the records of the other side, if they are not those of this one."""
+
+    def __init__(self, join: StreamStreamJoinNode, supplier: Supplier) -> None:
+        super().__init__(join.keepers[1], supplier)
+        self.join = join
+
+    def write(self, topology: Topology) -> None:
+        if not self.join.is_self_join:
+            super().write(topology)
 
 
 @dataclass(frozen=True, slots=True)
