@@ -13,6 +13,7 @@ and owns its nodes, its stores' handles and its stream time, which never goes ba
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from headwater.base.errors import UserError
@@ -20,7 +21,13 @@ from headwater.streams.engine.columns import Chunk
 from headwater.streams.engine.context import NodeContext
 from headwater.streams.engine.emit_on_close import ClosingProcessor
 from headwater.streams.engine.expiry import expiring_rows
-from headwater.streams.engine.failures import ClusterFailure, FailureHandler, StreamsError, innermost_node
+from headwater.streams.engine.failures import (
+    ClusterFailure,
+    FailureHandler,
+    StreamsError,
+    initialization_failed,
+    innermost_node,
+)
 from headwater.streams.engine.late_records import LateRecords
 from headwater.streams.engine.opening import AnyStore, is_cached, open_bytes, typed
 from headwater.streams.engine.operator_times import OperatorTimes
@@ -139,7 +146,13 @@ class Task:
             if isinstance(node, SourceNode):
                 self._source(node, fan_out(list(children[node.name].values())))
         for name, processor in self.nodes.items():
-            processor.init(contexts[name])
+            try:
+                processor.init(contexts[name])
+            except Exception as error:
+                self._close_before(name)
+                if isinstance(error, (UserError, ClusterFailure)):
+                    raise
+                raise initialization_failed(error, name, self.task_id) from error
             if self._times is not None and processor.kept_times:
                 self._times.load(name, processor)
         scheduled, self._scheduled = self._scheduled or [], None
@@ -364,8 +377,22 @@ class Task:
     def close(self) -> None:
         for cache in self.caches:
             cache.clear()
-        for processor in self.nodes.values():
-            processor.close()
+        failed: Exception | None = None
+        for processor in self.nodes.values():  # all of them, also behind one that raises
+            try:
+                processor.close()
+            except Exception as error:  # noqa: BLE001 - the user's code may raise anything; the first is told
+                failed = failed or error
+        if failed is not None:
+            raise failed
+
+    def _close_before(self, failed: str) -> None:
+        """Nodes that came to life before one that did not: nobody will have them. What they say is not the cause."""
+        for name, processor in self.nodes.items():
+            if name == failed:
+                return
+            with suppress(Exception):
+                processor.close()
 
     # -- for nodes and stores
 
