@@ -28,6 +28,7 @@ from headwater.streams.engine.failures import (
     initialization_failed,
     innermost_node,
 )
+from headwater.streams.engine.forwarding import checked, is_of_a_user
 from headwater.streams.engine.late_records import LateRecords
 from headwater.streams.engine.opening import AnyStore, is_cached, open_bytes, typed
 from headwater.streams.engine.operator_times import OperatorTimes
@@ -138,9 +139,12 @@ class Task:
                 for parent in node.parents:
                     children[parent][node.name] = process
         for name, processor in self.nodes.items():
-            by_child = children[name]
+            by_child, together = children[name], fan_out(list(children[name].values()))
+            if is_of_a_user(processor):
+                by_child = {child: checked(name, forward) for child, forward in by_child.items()}
+                together = checked(name, together)
             processor.context = context = contexts[name]
-            processor.forward = fan_out(list(by_child.values()))
+            processor.forward = together
             context.link(processor.forward, by_child)
         for node in self.plan.nodes:
             if isinstance(node, SourceNode):
