@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from headwater.streams.dsl.stream import Stream
     from headwater.streams.dsl.table import Table
     from headwater.streams.dsl.vectorized import vectorized
+    from headwater.streams.dsl.windowed_keys import windowed_serde
     from headwater.streams.dsl.windows import daily, hopping, monthly, session, sliding, tumbling, unlimited, weekly
     from headwater.streams.engine.failures import ErrorPolicy, Failure, StreamsError
     from headwater.streams.model.processor import Context, Processor
@@ -41,6 +42,7 @@ __getattr__, __dir__ = lazy_names(
         "headwater.streams.dsl.stream": ("Stream",),
         "headwater.streams.dsl.table": ("Table",),
         "headwater.streams.dsl.vectorized": ("vectorized",),
+        "headwater.streams.dsl.windowed_keys": ("windowed_serde",),
         "headwater.streams.dsl.windows": (
             "daily",
             "hopping",
@@ -103,4 +105,5 @@ __all__ = [
     "versioned_store",
     "weekly",
     "window_store",
+    "windowed_serde",
 ]

@@ -1,7 +1,10 @@
 """Poison pills in key, value, user function, punctuator and serializer: fail, skip, dead letter."""
 
+from typing import Any, ClassVar
+
 import pytest
 
+from headwater.base.errors import UserError
 from headwater.streams import App, Context, ErrorPolicy, Failure, Processor, Record, StreamsError, key_value_store
 
 
@@ -26,7 +29,7 @@ def test_failing_names_the_record_the_node_and_the_users_line() -> None:
     text = str(caught.value)
     assert "Processing failed in KSTREAM-MAPVALUES-0000000001 of task 0_0, with the record at in-0 offset 1" in text
     assert "ValueError: no good" in text
-    assert 'test_failures.py:10 `raise ValueError("no good")`' in text
+    assert 'test_failures.py:13 `raise ValueError("no good")`' in text
     assert isinstance(caught.value.__cause__, ValueError)
 
 
@@ -170,3 +173,75 @@ def test_what_a_node_stores_behind_a_failure_of_the_next_one_has_the_time_of_its
         driver.pipe("in", "k", value, 100)
     assert [each.timestamp for each in driver.changelog["app-one-changelog"]] == [100, 100]
     assert [each.timestamp for each in driver.changelog["app-two-changelog"]] == [5, 5]
+
+
+class Living(Processor):
+    """Notes what becomes of it."""
+
+    told: ClassVar[list[str]] = []
+    fails_in: str | None = None
+
+    def init(self, context: Context) -> None:
+        self.told.append(f"init {context.node_name}")
+        if self.fails_in == "init":
+            raise ValueError("no licence")
+
+    def process(self, record: Record) -> None:
+        if self.fails_in == "process":
+            raise ValueError("no")
+        self.forward(record)
+
+    def close(self) -> None:
+        self.told.append(f"close {self.context.node_name}")
+        if self.fails_in == "close":
+            raise ValueError(f"{self.context.node_name} stays")
+
+
+def living(*fail_in: str | None, on_error: Any = "fail") -> App:
+    Living.told.clear()
+    app = App("app", value="text", on_error=on_error)
+    stream = app.stream("in")
+    for number, each in enumerate(fail_in):
+        stream = stream.process(type("Living", (Living,), {"fails_in": each}), name=str(number))
+    stream.to("out")
+    return app
+
+
+def test_all_processors_are_closed_also_behind_one_that_raises() -> None:
+    driver = living(None, "close", "close", None).test()
+    Living.told.clear()
+    with pytest.raises(ValueError, match="1 stays"):
+        driver.close()
+    assert Living.told == ["close 0", "close 1", "close 2", "close 3"]
+
+
+def test_a_processor_that_does_not_come_to_life_is_named_and_those_before_are_closed() -> None:
+    with pytest.raises(
+        UserError, match=r"1 of task 0_0 failed in its init. ValueError: no licence, at .*test_failures"
+    ):
+        living("close", "init", None).test()
+    assert Living.told == ["init 0", "init 1", "close 0"]
+
+
+@pytest.mark.parametrize("told", ["gave None", "failed: ZeroDivisionError"])
+def test_a_function_for_errors_that_fails_itself_is_told_as_such_and_asked_once(told: str) -> None:
+    """It was asked again about its own failure, once for each node on the way out, and told as that of the record."""
+    asked: list[Failure] = []
+
+    def decide(failure: Failure) -> Any:
+        asked.append(failure)
+        return 1 // 0 if "Zero" in told else None
+
+    with living(None, "process", on_error=ErrorPolicy(processing=decide)).test() as driver:
+        with pytest.raises(StreamsError, match=f"The function for errors {told}.*failed in 1 of task 0_0"):
+            driver.pipe("in", "a", "x")
+        assert len(asked) == 1
+
+
+@pytest.mark.parametrize("named", [None, ""])
+def test_a_topic_that_has_no_name_is_the_failure_of_its_record(named: Any) -> None:
+    app = App("app", value="text", on_error="skip")
+    app.stream("in").to(lambda record, context: named)
+    with app.test() as driver:
+        driver.pipe("in", "a", "x")
+        assert (driver.dropped, driver.output_topics) == ({"processing error": 1}, set())

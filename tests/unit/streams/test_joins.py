@@ -108,6 +108,24 @@ def test_a_stream_meets_itself(optimization: str) -> None:
     assert len(app.topology().stores) == (1 if optimization != "none" else 2)
 
 
+@pytest.mark.parametrize(
+    ("other", "stores", "seen"),
+    [
+        (lambda app: app.stream("l"), 1, ["1|1"]),
+        (lambda app: app.stream("l").filter(lambda value: value), 2, ["1|1"]),
+        (lambda app: app.stream("r"), 2, []),
+    ],
+)
+def test_two_streams_of_one_topic_are_the_same_stream(other: Any, stores: int, seen: list[str]) -> None:
+    """Each had a store of its own, since they are one node only when the topology is built."""
+    app = App("app", value="text", config={"topology.optimization": "all"})
+    app.stream("l").join(other(app), pair, window=JoinWindows.of(10)).to("out", value="text")
+    assert len(app.topology().stores) == stores
+    with app.test() as driver:
+        driver.pipe("l", "a", "1", 100)
+        assert [record.value for record in driver.read("out")] == seen
+
+
 def test_a_stream_meets_the_table_as_it_is_now() -> None:
     app = App("app", value="text")
     table = app.table("t")

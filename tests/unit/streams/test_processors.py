@@ -152,3 +152,30 @@ def test_changelog_topics_have_kafka_streams_settings() -> None:
     assert plans["windows"].changelog_config()["cleanup.policy"] == "compact,delete"
     assert plans["windows"].changelog_config()["retention.ms"] == str(25 * 3_600_000)
     assert plans["versions"].changelog_config()["min.compaction.lag.ms"] == str(25 * 3_600_000)
+
+
+class KeepsSessions(Processor):
+    """Puts what it is told: a key, and start and end of a session."""
+
+    def process(self, record: Record) -> None:
+        start, end = record.value
+        self.context.store("sessions").put(record.key, start, end, f"{record.key}{start}")
+
+
+def test_sessions_are_found_by_a_range_of_keys() -> None:
+    app = App("app", value="json")
+    app.add_store(session_store("sessions", 1000, value="text"))
+    app.stream("in").process(KeepsSessions, stores=["sessions"])
+    with app.test() as driver:
+        for key, start, end in (("a", 0, 10), ("b", 20, 30), ("b", 50, 60), ("ba", 0, 40), ("c", 0, 90)):
+            driver.pipe("in", key, [start, end])
+        store = driver.store("sessions")
+
+        def found(lower: str | None, upper: str | None, *times: int, reverse: bool = False) -> list[str]:
+            return [value for _, _, _, value in store.find_sessions_range(lower, upper, *times, reverse=reverse)]
+
+        assert found("a", "b", 0, 100) == ["a0", "b20", "b50"]
+        assert found("b", None, 30, 20) == ["b20", "ba0", "c0"]
+        assert found(None, "ba", 0, 100, reverse=True) == ["ba0", "b50", "b20", "a0"]
+        assert found("c", "a", 0, 100) == []
+        assert [row[:3] for row in store.fetch_range("b", "ba")] == [("b", 20, 30), ("b", 50, 60), ("ba", 0, 40)]

@@ -17,8 +17,10 @@ from headwater.streams import (
     tumbling,
     unlimited,
     weekly,
+    windowed_serde,
 )
 from headwater.streams.dsl.windows import milliseconds
+from headwater.streams.model.windows import AnyWindows
 from headwater.streams.testing.driver import Driver
 
 
@@ -287,3 +289,25 @@ def test_words_for_mistakes() -> None:
             wrong()
     with pytest.raises(UserError, match="its windows need 15 ms"):
         counted(tumbling(10, grace=5), retention_ms=10)
+
+
+@pytest.mark.parametrize("windows", [tumbling(10), hopping(10, 5), sliding(10), session(10), daily("UTC"), unlimited()])
+def test_another_application_reads_the_keys_of_windows(windows: AnyWindows) -> None:
+    app = App("app", value="text")
+    app.stream("in").group_by_key().windowed_by(windows).count().to_stream().to("counts")
+    reader = App("reader", value="long")
+    reader.stream("counts", key=windowed_serde(windows)).to("out")
+    with app.test() as first, app.test() as second, reader.test() as reading:
+        for driver in (first, second):
+            for timestamp in (3, 8, 19):
+                driver.pipe("in", "a", "x", timestamp)
+        for record in first.read_raw("counts"):
+            reading.pipe("counts", record.key, record.value, record.timestamp)
+        read, written = reading.read("out"), second.read("counts")
+        assert [(record.key, record.value) for record in read] == [(record.key, record.value) for record in written]
+        assert len(read) >= 3
+
+
+def test_the_serde_of_windows_needs_windows() -> None:
+    with pytest.raises(UserError, match="windows"):
+        windowed_serde("5m")  # type: ignore[arg-type]

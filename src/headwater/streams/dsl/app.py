@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.errors import UserError
 from headwater.base.extras import STREAMS, require_extra
+from headwater.streams.dsl.application_config import checked_config, internal_topic_settings
 from headwater.streams.dsl.frames import NOTHING, FrameFeed, from_df
 from headwater.streams.dsl.global_table import GlobalTable
 from headwater.streams.dsl.materialized import StoreLike, keep
 from headwater.streams.dsl.record_cache import cache_setting, checked_bytes
 from headwater.streams.dsl.store_types import default_store_type
-from headwater.streams.dsl.stores import global_store
+from headwater.streams.dsl.stores import check_store, global_store
 from headwater.streams.dsl.stream import Stream
 from headwater.streams.dsl.table import Table
 from headwater.streams.dsl.timestamps import extractor, extractor_of_global
@@ -23,10 +24,11 @@ from headwater.streams.model.processor import Supplier
 from headwater.streams.model.time import TimestampExtractor, fail_on_invalid_timestamp
 from headwater.streams.plan.building import build
 from headwater.streams.plan.graph import Graph, StateStoreNode, check_supplier
-from headwater.streams.plan.sources import StreamSourceNode
+from headwater.streams.plan.sources import StreamSourceNode, check_pattern, check_reset
 from headwater.streams.plan.tables import GlobalStoreNode, TableSourceNode
 from headwater.streams.serdes.resolving import SerdeLike, resolve, resolve_optional
 from headwater.streams.topology.describe import describe
+from headwater.streams.topology.name_rules import check_topic
 from headwater.streams.topology.stores import StorePlan
 from headwater.streams.topology.topology import SourceNode, Topology
 
@@ -73,7 +75,8 @@ class App:
         self.default_key = resolve(key)
         self.default_value = resolve(value)
         self.extractor: TimestampExtractor = extractor(timestamp) or fail_on_invalid_timestamp
-        self.config = dict(config or {})  # Kafka Streams' settings, by their names
+        self.config = checked_config(config)  # Kafka Streams' settings, by their names
+        self.internal_topics = internal_topic_settings(self.config)
         self.store_type = default_store_type(self.config)
         self.cache_max_bytes = cache_setting(self.config)
         if isinstance(on_error, ErrorPolicy):
@@ -104,6 +107,11 @@ class App:
         """The records of one or several topics, or of all whose names match a pattern."""
         if bool(topics) == (pattern is not None):
             raise UserError("A stream reads topics or a pattern", f"it was given {topics!r} and {pattern!r}")
+        for topic in topics:
+            check_topic(topic, "stream")
+        topics = tuple(dict.fromkeys(topics))
+        check_pattern(pattern)
+        check_reset(reset)
         key_serde, value_serde = resolve_optional(key), resolve_optional(value)
         source = self.graph.name_or_new(name, "KSTREAM-SOURCE-")
         node = StreamSourceNode(source, topics, pattern, key_serde, value_serde, extractor(timestamp), reset)
@@ -122,6 +130,8 @@ class App:
         name: str | None = None,
     ) -> Table:
         """The latest value per key of a topic."""
+        check_topic(topic, "table")
+        check_reset(reset)
         kept = keep(self.graph, store, f"{topic}-", resolve_optional(key), resolve_optional(value))
         source_name = self.graph.name_or_new(name, "KSTREAM-SOURCE-", "-source")
         node_name = self.graph.name_or_new(name, "KTABLE-SOURCE-")
@@ -154,6 +164,7 @@ class App:
         """The latest value per key of a topic, all of it in every task. `timestamp` is taken and not asked, as in Kafka
         Streams: rows have the timestamps of their records.
         """
+        check_topic(topic, "global_table")
         kept = keep(self.graph, store, f"{topic}-", resolve_optional(key), resolve_optional(value))
         if kept.versioned:
             raise UserError("A global table cannot be versioned", f"{topic} was given history_ms")
@@ -180,6 +191,7 @@ class App:
         by its name, and processors of global stores may change it. It has no changelog: each start gives the records of
         the topic to the processor again. `timestamp` is not asked, as for global tables.
         """
+        check_topic(topic, "add_global_store")
         source_name = self.graph.name_or_new(name, "KSTREAM-SOURCE-", "-source")
         node_name = self.graph.name_or_new(name, "KTABLE-SOURCE-")
         serdes = resolve_optional(key), resolve_optional(value)
@@ -223,6 +235,7 @@ class App:
 
     def add_store(self, store: StorePlan) -> None:
         """A store for processors, which name it in `stores=[...]`."""
+        check_store(store)
         self.graph.add(self.graph.root, StateStoreNode(store))
 
     @property

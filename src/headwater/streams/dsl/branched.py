@@ -7,6 +7,7 @@ from headwater.streams.dsl.functions import with_key
 from headwater.streams.engine.pass_through import PassThrough
 from headwater.streams.engine.stream_branch import StreamBranch
 from headwater.streams.plan.graph import ProcessorGraphNode
+from headwater.streams.topology.name_rules import check_name
 
 if TYPE_CHECKING:
     from headwater.streams.dsl.stream import Stream
@@ -51,6 +52,7 @@ class BranchedStream:
 
     def _add(self, name: str | None, index: int, then: "Callable[[Stream], Stream | None] | None") -> None:
         child = f"{self._name}{index if name is None else name}"
+        check_name(child, "a branch")
         self._children.append(child)
         self._source.graph.new_name(child)  # Kafka Streams takes a number here and does not show it
         node = ProcessorGraphNode(child, PassThrough)

@@ -4,11 +4,19 @@ from collections.abc import Callable
 from typing import Any
 
 from headwater.base.errors import UserError
-from headwater.streams.dsl.functions import aggregator, joiner
+from headwater.streams.dsl.functions import aggregator, check_callable, joiner
 from headwater.streams.dsl.grouped_stream import GroupedStream
 from headwater.streams.dsl.materialized import Kept, StoreLike, keep
+from headwater.streams.dsl.partners import check_same_application
 from headwater.streams.dsl.table import Table
-from headwater.streams.dsl.windowed_stream import grace_of, nothing, window_store, window_supplier, windowed_key
+from headwater.streams.dsl.windowed_stream import (
+    check_windows,
+    grace_of,
+    nothing,
+    window_store,
+    window_supplier,
+    windowed_key,
+)
 from headwater.streams.engine.stream_aggregate import StreamAggregate
 from headwater.streams.engine.table import TableSupplier
 from headwater.streams.engine.table_pass_through import TablePassThrough
@@ -33,10 +41,14 @@ class CogroupedStream:
 
     def cogroup(self, grouped: GroupedStream, aggregate: Callable[..., Any]) -> "CogroupedStream":
         """One more stream: `f(aggregate, value)` or `f(key, value, aggregate)`."""
+        if not isinstance(grouped, GroupedStream):
+            raise UserError("cogroup needs a grouped stream", f"it was given {grouped!r}")
+        check_same_application(self._app, grouped.grouping.app, "cogroup")
         return CogroupedStream((*self._parts, (grouped, aggregator(aggregate, "cogroup"))), self._windows)
 
     def windowed_by(self, windows: AnyWindows) -> "CogroupedStream":
         """The same per window."""
+        check_windows(windows)
         return CogroupedStream(self._parts, windows)
 
     def aggregate(
@@ -49,6 +61,7 @@ class CogroupedStream:
         value: SerdeLike | None = None,
     ) -> Table:
         """The table, from `initializer()`; sessions also need `merge(one, two)`."""
+        check_callable(initializer, "aggregate")
         if merge is None and isinstance(self._windows, SessionWindows):
             raise UserError("Sessions that become one need a function", "", "aggregate(initializer, merge)")
         merger = nothing if merge is None else joiner(merge, "aggregate")

@@ -102,11 +102,15 @@ def number_serde(of: Any, given: Any, values: Serde | None) -> Serde:
     return resolve_optional(given) or (values if of is None and values is not None else JSON)
 
 
+def check_callable(function: object, operator: str) -> None:
+    if not callable(function):
+        raise UserError(f"{operator} needs a function", f"it was given {function!r}")
+
+
 def _shape(
     function: Callable[..., Any], operator: str, full: int, adapt: Callable[[Callable[..., Any]], Callable[..., Any]]
 ) -> Callable[..., Any]:
-    if not callable(function):
-        raise UserError(f"{operator} needs a function", f"it was given {function!r}")
+    check_callable(function, operator)
     count = positional_parameters(function)
     if count == full:
         return function

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from headwater.streams.dsl.functions import aggregator, number_serde, value_of
+from headwater.streams.dsl.functions import aggregator, check_callable, number_serde, value_of
 from headwater.streams.dsl.materialized import Kept, StoreLike, keep, keep_count
 from headwater.streams.dsl.table import Table
 from headwater.streams.engine.stream_aggregate import StreamAggregate, one_more, zero
@@ -94,6 +94,7 @@ class GroupedStream:
 
     def reduce(self, reducer: Callable[[Any, Any], Any], *, name: str | None = None, store: StoreLike = None) -> Table:
         """The first value, then `reducer(aggregate, value)`."""
+        check_callable(reducer, "reduce")
         kept = self._keep(store, "KSTREAM-REDUCE-", self.grouping.value)
         supplier = StreamAggregate(kept.store_name, None, lambda key, value, old: reducer(old, value))  # noqa: ARG005
         return self._table(name, "KSTREAM-REDUCE-", supplier, kept)
@@ -108,6 +109,7 @@ class GroupedStream:
         value: SerdeLike | None = None,
     ) -> Table:
         """From `initializer()`, by `f(aggregate, value)` or `f(key, value, aggregate)`."""
+        check_callable(initializer, "aggregate")
         combine = aggregator(aggregate, "aggregate")
         kept = self._keep(store, "KSTREAM-AGGREGATE-", resolve_optional(value))
         return self._table(name, "KSTREAM-AGGREGATE-", StreamAggregate(kept.store_name, initializer, combine), kept)
@@ -167,8 +169,9 @@ class GroupedStream:
 
     def windowed_by(self, windows: "AnyWindows") -> "WindowedStream":
         """The same per window: `tumbling("5m")`, `session("30s")`, ..."""
-        from headwater.streams.dsl.windowed_stream import WindowedStream
+        from headwater.streams.dsl.windowed_stream import WindowedStream, check_windows
 
+        check_windows(windows)
         return WindowedStream(self.grouping, windows)
 
     def _keep(self, store: StoreLike, prefix: str, value: Serde | None) -> Kept:

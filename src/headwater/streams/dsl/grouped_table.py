@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from headwater.streams.dsl.functions import aggregator, number_serde, value_of
+from headwater.streams.dsl.functions import aggregator, check_callable, number_serde, value_of
 from headwater.streams.dsl.materialized import Kept, StoreLike, keep
 from headwater.streams.dsl.table import Table
 from headwater.streams.engine.table_aggregate import TableAggregate
@@ -53,6 +53,8 @@ class GroupedTable:
         store: StoreLike = None,
     ) -> Table:
         """The first value, then `adder(aggregate, value)`; `subtractor(aggregate, value)` takes one out."""
+        check_callable(adder, "reduce")
+        check_callable(subtractor, "reduce")
         kept = keep(self._graph, store, "KTABLE-AGGREGATE-", self._key, self._value)
         supplier = TableAggregate(
             kept.store_name,
@@ -75,6 +77,7 @@ class GroupedTable:
         """From `initializer()`, by `f(aggregate, value)` or `f(key, value, aggregate)` for what enters and what
         leaves.
         """
+        check_callable(initializer, "aggregate")
         add, subtract = aggregator(adder, "aggregate"), aggregator(subtractor, "aggregate")
         kept = keep(self._graph, store, "KTABLE-AGGREGATE-", self._key, resolve_optional(value))
         supplier = TableAggregate(kept.store_name, initializer, add, subtract)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from headwater.base.errors import UserError
+from headwater.streams.dsl.windows import Duration, milliseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +29,9 @@ class JoinWindows:
             raise UserError(f"A grace of {self.grace_ms} ms is negative")
 
     @classmethod
-    def of(cls, difference_ms: int, *, grace_ms: int = 0) -> "JoinWindows":
-        """As far before as after."""
+    def of(cls, difference: Duration, *, grace_ms: int = 0) -> "JoinWindows":
+        """As far before as after: milliseconds, or as windows have it ("5s")."""
+        difference_ms = milliseconds(difference, "time difference")
         if difference_ms < 0:
             raise UserError(f"A time difference of {difference_ms} ms is negative")
         return cls(difference_ms, difference_ms, grace_ms)

@@ -12,6 +12,7 @@ from headwater.streams.plan.graph import Graph
 from headwater.streams.serdes.port import Serde
 from headwater.streams.serdes.resolving import SerdeLike, resolve_optional
 from headwater.streams.stores.spec import StoreKind, StoreSpec
+from headwater.streams.topology.name_rules import check_optional_name
 from headwater.streams.topology.stores import StorePlan
 
 
@@ -35,6 +36,12 @@ class Materialized:
     store_type: str | None = None
     topic_config: Mapping[str, str] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        check_optional_name(self.name, "a store")
+        for option in ("retention_ms", "history_ms"):
+            if (getattr(self, option) or 0) < 0:
+                raise UserError(f"{option} of a store cannot be {getattr(self, option)}", "it must not be negative")
+
 
 _WHO_CAN: Final = "app.table, to_table, and count, reduce and aggregate of a grouped stream can"
 
@@ -42,6 +49,8 @@ StoreLike = str | Materialized | None
 
 
 def materialized(store: StoreLike) -> Materialized:
+    if store is not None and not isinstance(store, str | Materialized):
+        raise UserError("store= is a name or a Materialized", f"it was given {store!r}")
     return store if isinstance(store, Materialized) else Materialized(store)
 
 

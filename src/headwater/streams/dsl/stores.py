@@ -6,6 +6,7 @@ per key of a commit.
 
 from dataclasses import replace
 
+from headwater.base.errors import UserError
 from headwater.streams.dsl import store_types
 from headwater.streams.dsl.time_to_live import refuse_ttl, time_to_live
 from headwater.streams.dsl.windows import Duration, milliseconds
@@ -55,12 +56,19 @@ def window_store(
 ) -> StorePlan:
     """`put(key, value, start)`, `get(key, start)`, `fetch(key, from, to)`; forgets what is older than the retention."""
     refuse_ttl(name, ttl, "a window store", "it forgets what is older than its retention")
+    retention_ms, size_ms = _not_negative(name, retention, "retention"), _not_negative(name, size, "size")
+    if size_ms > retention_ms:
+        raise UserError(
+            f"The store {name} keeps windows of {size_ms} ms for {retention_ms} ms",
+            "they would be gone before they end",
+            "Its retention must not be less than the size",
+        )
     spec = StoreSpec(
         name,
         StoreKind.WINDOW,
         timestamped=False,
-        retention_ms=milliseconds(retention),
-        window_size_ms=milliseconds(size),
+        retention_ms=retention_ms,
+        window_size_ms=size_ms,
         retain_duplicates=retain_duplicates,
         logged=logging,
         store_type=store_types.store_type(store_type),
@@ -85,7 +93,7 @@ def session_store(
         name,
         StoreKind.SESSION,
         timestamped=False,
-        retention_ms=milliseconds(retention),
+        retention_ms=_not_negative(name, retention, "retention"),
         logged=logging,
         store_type=store_types.store_type(store_type),
     )
@@ -108,14 +116,27 @@ def versioned_store(
         name,
         StoreKind.VERSIONED,
         timestamped=False,
-        retention_ms=milliseconds(history),
+        retention_ms=_not_negative(name, history, "history"),
         logged=logging,
         store_type=store_types.store_type(store_type),
     )
     return StorePlan(spec, resolve_optional(key), resolve_optional(value))
 
 
+def _not_negative(name: str, duration: Duration, what: str) -> int:
+    found = milliseconds(duration, what)
+    if found < 0:
+        raise UserError(f"The {what} of the store {name} is {found} ms", "it must not be negative")
+    return found
+
+
+def check_store(store: object) -> None:
+    if not isinstance(store, StorePlan):
+        raise UserError(f"{store!r} is no store", "", 'key_value_store("name") and others make stores')
+
+
 def global_store(store: StorePlan) -> StorePlan:
     """The same as a store that every task reads: in memory, without a changelog of its own and without a cache."""
+    check_store(store)
     refuse_ttl(store.name, store.spec.ttl_ms, "a global store", "its rows are those of its topic")
     return replace(store, spec=replace(store.spec, logged=False), caching=False)

@@ -8,12 +8,14 @@ itself. Immutable; the graph belongs to the App.
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from headwater.base.errors import UserError
 from headwater.streams.dsl.branched import BranchedStream
 from headwater.streams.dsl.expressions import Column, HasColumns, field, row
 from headwater.streams.dsl.frames import HasFrames
 from headwater.streams.dsl.functions import with_key
 from headwater.streams.dsl.grouped_stream import GroupedStream, Grouping
 from headwater.streams.dsl.materialized import StoreLike, keep
+from headwater.streams.dsl.partners import check_partner
 from headwater.streams.dsl.stream_joins import StreamJoins
 from headwater.streams.dsl.table import Table
 from headwater.streams.engine.fixed_key import FixedKeyProcessor
@@ -25,13 +27,14 @@ from headwater.streams.engine.stream_peek import StreamPeek
 from headwater.streams.engine.stream_print import StreamPrint
 from headwater.streams.engine.table_source import TableSource
 from headwater.streams.model.processor import Processor, Supplier
-from headwater.streams.plan.graph import Graph, GraphNode, ProcessorGraphNode, check_supplier
+from headwater.streams.plan.graph import Graph, GraphNode, ProcessorGraphNode, check_store_names, check_supplier
 from headwater.streams.plan.repartition import RepartitionNode
 from headwater.streams.plan.sinks import StreamSinkNode
 from headwater.streams.plan.tables import StreamToTableNode
 from headwater.streams.serdes.port import Serde
 from headwater.streams.serdes.resolving import SerdeLike, resolve_optional
 from headwater.streams.serdes.stock import JSON
+from headwater.streams.topology.name_rules import check_optional_name, check_topic
 from headwater.streams.topology.topology import Partitioner, TopicExtractor
 
 if TYPE_CHECKING:
@@ -214,6 +217,7 @@ class Stream(StreamJoins, HasFrames, HasColumns):
         """The records of all, as they come. Each further stream is a node of its own, as in Kafka Streams."""
         merged = self
         for other in others:
+            check_partner(self.app, other, Stream, "merge")
             node = ProcessorGraphNode(self.graph.name_or_new(name, "KSTREAM-MERGE-"), PassThrough)
             node.merge = True
             self.graph.add([merged.node, other.node], node)
@@ -238,6 +242,9 @@ class Stream(StreamJoins, HasFrames, HasColumns):
         value: SerdeLike | None = None,
     ) -> "Stream":
         """Through an internal topic, so that equal keys are in one partition again."""
+        check_optional_name(name, "a repartition topic")
+        if partitions is not None and partitions < 1:
+            raise UserError(f"A repartition topic cannot have {partitions} partitions", "it has one at least")
         topic = self.graph.new_name("KSTREAM-REPARTITION-") if name is None else name
         return self.through_internal(topic, resolve_optional(key), resolve_optional(value), partitions, partitioner)
 
@@ -265,6 +272,8 @@ class Stream(StreamJoins, HasFrames, HasColumns):
         partitioner: Partitioner | None = None,
     ) -> None:
         """Into a topic, or into the one that `topic(record, context)` names."""
+        if not callable(topic):
+            check_topic(topic, "to")
         key_serde, value_serde = resolve_optional(key) or self.key_serde, resolve_optional(value) or self.value_serde
         sink = self.graph.name_or_new(name, "KSTREAM-SINK-")
         self.graph.add(self.node, StreamSinkNode(sink, topic, key_serde, value_serde, partitioner))
@@ -314,6 +323,7 @@ class Stream(StreamJoins, HasFrames, HasColumns):
         self, *, name: str | None = None, key: SerdeLike | None = None, value: SerdeLike | None = None
     ) -> GroupedStream:
         """Records by their key. `name` is that of the repartition topic, if there is to be one."""
+        check_optional_name(name, "a repartition topic")
         return GroupedStream(
             Grouping(
                 self.app,
@@ -359,7 +369,9 @@ class Stream(StreamJoins, HasFrames, HasColumns):
     def _process(
         self, name: str | None, prefix: str, supplier: Callable[[], Processor], stores: Iterable[str]
     ) -> "Stream":
-        node = ProcessorGraphNode(self.graph.new_name(prefix) if name is None else name, supplier, store_names=stores)
+        check_optional_name(name, "an operator")
+        node_name = self.graph.new_name(prefix) if name is None else name
+        node = ProcessorGraphNode(node_name, supplier, store_names=check_store_names(stores, node_name))
         self.graph.add(self.node, node)
         return self.after(node)
 

@@ -9,10 +9,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 from headwater.base.errors import UserError
+from headwater.streams.dsl.application_config import optimizations
 from headwater.streams.dsl.functions import joiner as shaped
 from headwater.streams.dsl.functions import with_key
 from headwater.streams.dsl.global_table import GlobalTable
 from headwater.streams.dsl.join_windows import JoinWindows
+from headwater.streams.dsl.partners import check_partner
 from headwater.streams.dsl.table import Table
 from headwater.streams.engine.stream_join import (
     JoinWindowKeeper,
@@ -22,10 +24,11 @@ from headwater.streams.engine.stream_join import (
 )
 from headwater.streams.engine.stream_table_join import BufferKeySerde, BufferValueSerde, StreamTableJoin
 from headwater.streams.plan.graph import ProcessorGraphNode, StateStoreNode
-from headwater.streams.plan.joins import StreamStreamJoinNode, StreamTableJoinNode
+from headwater.streams.plan.joins import Grace, OtherKeeperNode, StreamStreamJoinNode, StreamTableJoinNode
 from headwater.streams.plan.repartition import RepartitionNode
 from headwater.streams.serdes.port import Serde
 from headwater.streams.stores.spec import StoreKind, StoreSpec
+from headwater.streams.topology.name_rules import check_optional_name
 from headwater.streams.topology.stores import StorePlan
 
 if TYPE_CHECKING:
@@ -46,6 +49,7 @@ class JoinOptions:
         name: str | None,
         store: str | None,
     ) -> None:
+        check_optional_name(store, "a store")
         self.operator = operator
         self.window = window
         self.on = on
@@ -112,6 +116,10 @@ class StreamJoins:
 
         assert isinstance(self, Stream)
         call = shaped(joiner, given.operator)
+        kinds = (Stream,) if outer else (Stream, Table, GlobalTable)
+        check_partner(
+            self.app, other, next((kind for kind in kinds if isinstance(other, kind)), Stream), given.operator
+        )
         if isinstance(other, Table):
             given.refuse("window", "on", "store", what="a table")
             return _with_table(self, other, call, left, given)
@@ -119,10 +127,11 @@ class StreamJoins:
             given.refuse("window", "grace_ms", "store", what="a global table")
             return _with_global_table(self, other, call, left, given)
         given.refuse("on", "grace_ms", what="a stream")
-        if given.window is None:
+        if not isinstance(given.window, JoinWindows):
             raise UserError(
                 f"{given.operator} of two streams needs a window",
-                "records meet that are near in time",
+                "records meet that are near in time"
+                + ("" if given.window is None else f", and {given.window!r} does not say how near"),
                 "window=JoinWindows.of(5_000)",
             )
         return _with_stream(self, other, call, left, outer, given.window, given)
@@ -184,19 +193,17 @@ def _with_stream(
         outer,
         joiner,
     )
-    is_self_join = this.node is that.node and not left and _one_store_for_self_joins(stream.app.config)
+    one_store = not left and _one_store_for_self_joins(stream.app.config)
+    node = StreamStreamJoinNode(merge, keepers, joins, stores, waiting, sides, one_store)
     graph.add(this.node, ProcessorGraphNode(keepers[0], partial(JoinWindowKeeper, stores[0].name)))
-    if not is_self_join:
-        graph.add(that.node, ProcessorGraphNode(keepers[1], partial(JoinWindowKeeper, stores[1].name)))
-    node = StreamStreamJoinNode(merge, keepers, joins, stores, waiting, sides, is_self_join)
+    graph.add(that.node, OtherKeeperNode(node, partial(JoinWindowKeeper, stores[1].name)))
     graph.add([this.node, that.node], node)
     return this.after(node, value=None, sources=this.sources | that.sources, repartition_required=False)
 
 
 def _one_store_for_self_joins(config: Mapping[str, Any]) -> bool:
-    """`topology.optimization`, as in Kafka Streams: one store where both sides are the same stream."""
-    chosen = str(config.get("topology.optimization", "none")).replace(" ", "").split(",")
-    return "all" in chosen or "single.store.self.join" in chosen
+    """One store where both sides are the same stream."""
+    return "single.store.self.join" in optimizations(config)
 
 
 def _window_store(name: str, window: JoinWindows, key: Serde | None, value: Serde | None) -> StorePlan:
@@ -228,6 +235,8 @@ def _with_table(
 ) -> "Stream":
     this = _repartitioned(stream, given.name)
     graph, app, grace_ms = this.graph, this.app, given.grace_ms
+    if grace_ms is not None and grace_ms < 0:
+        raise UserError(f"{given.operator} has a grace of {grace_ms} ms", "it must not be negative")
     sources = this.sources | table.sources
     graph.copartitioned.append(set(sources))
     name = graph.name_or_new(given.name, "KSTREAM-LEFTJOIN-" if left else "KSTREAM-JOIN-")
@@ -240,8 +249,9 @@ def _with_table(
         graph.add(graph.root, StateStoreNode(plan))
     view = table.supplier.view()
     names = [*([buffer] if buffer is not None else []), *view.store_names]
+    grace = None if grace_ms is None else Grace(grace_ms, view.store_names)
     node = StreamTableJoinNode(
-        name, lambda: StreamTableJoin(view.make(), None, joiner, left, buffer, grace_ms or 0), names, left
+        name, lambda: StreamTableJoin(view.make(), None, joiner, left, buffer, grace_ms or 0), names, left, grace
     )
     graph.add(this.node, node)
     return this.after(node, value=None, sources=sources, repartition_required=False)

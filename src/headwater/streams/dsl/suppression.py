@@ -7,6 +7,7 @@ from headwater.streams.dsl.windows import Duration, milliseconds
 from headwater.streams.engine.suppress import Suppression, TableSuppress
 from headwater.streams.plan.graph import GraphNode, ProcessorGraphNode
 from headwater.streams.stores.spec import StoreSpec
+from headwater.streams.topology.name_rules import check_optional_name
 from headwater.streams.topology.stores import StorePlan
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def suppress(
         raise UserError(
             "Final results cannot go out early", "they would not be final", "leave emit_early_when_full out"
         )
+    check_optional_name(name, "an operator")
     graph = table.graph
     node_name = graph.new_name("KTABLE-SUPPRESS-") if name is None else name
     wait = find_grace(table.node, "") if until_window_closes else milliseconds(until_time_limit or 0, "time limit")

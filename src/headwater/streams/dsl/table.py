@@ -19,7 +19,7 @@ from headwater.streams.engine.table_map_values import TableMapValues
 from headwater.streams.engine.table_repartition_map import TableRepartitionMap
 from headwater.streams.engine.table_to_stream import TableToStream
 from headwater.streams.engine.table_transform_values import TableTransformValues, ValueTransformer
-from headwater.streams.plan.graph import Graph, GraphNode, ProcessorGraphNode
+from headwater.streams.plan.graph import Graph, GraphNode, ProcessorGraphNode, check_store_names, check_supplier
 from headwater.streams.serdes.port import Serde
 from headwater.streams.serdes.resolving import SerdeLike, resolve_optional
 from headwater.streams.serdes.stock import JSON
@@ -117,11 +117,13 @@ class Table(TableJoins, HasFrames, HasColumns):
         value: SerdeLike | None = None,
     ) -> "Table":
         """Another value for each row, by a transformer with stores of its own (`stores`)."""
+        check_supplier(transformer, "transformer")
         value_serde = resolve_optional(value)
         kept = keep_if_named(self.graph, store, None, self.key_serde, value_serde)
         node_name = self.graph.name_or_new(name, "KTABLE-TRANSFORMVALUES-")
         supplier = TableTransformValues(self.supplier, transformer, kept.queryable_name if kept else None)
-        return self.after(node_name, supplier, kept, value_serde, store_names=stores)
+        store_names = check_store_names(stores, node_name)
+        return self.after(node_name, supplier, kept, value_serde, store_names=store_names)
 
     def after(
         self,

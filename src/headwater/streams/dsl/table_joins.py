@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from headwater.streams.dsl.functions import joiner as shaped
 from headwater.streams.dsl.functions import with_key
 from headwater.streams.dsl.materialized import StoreLike, keep
+from headwater.streams.dsl.partners import check_partner
 from headwater.streams.engine.foreign_key_join import (
     CombinedKeys,
     ForeignTableJoin,
@@ -80,6 +81,7 @@ class TableJoins:
         from headwater.streams.dsl.table import Table
 
         assert isinstance(self, Table)
+        check_partner(self.app, other, Table, "join" if kind == "inner" else f"{kind}_join")
         if on is None:
             return join_by_key(self, other, joiner, kind, name, store)
         return join_by_foreign_key(self, other, on, joiner, kind == "left", name, store)

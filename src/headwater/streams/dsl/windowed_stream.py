@@ -1,10 +1,10 @@
 """`grouped.windowed_by(...)`: aggregations per key and window. Rows are called by `Windowed(key, start, end)`."""
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from headwater.base.errors import UserError
-from headwater.streams.dsl.functions import aggregator, joiner, number_serde, value_of
+from headwater.streams.dsl.functions import aggregator, check_callable, joiner, number_serde, value_of
 from headwater.streams.dsl.grouped_stream import Grouping
 from headwater.streams.dsl.materialized import Kept, StoreLike, keep, keep_count
 from headwater.streams.dsl.store_types import store_type
@@ -41,6 +41,8 @@ class WindowedStream:
 
     def emit(self, when: Emit) -> "WindowedStream":
         """`update`: a row for each record. `close`: one row per window, when it takes no more records."""
+        if when not in get_args(Emit):
+            raise UserError(f"Windows do not emit on {when!r}", f"one of {', '.join(get_args(Emit))} is needed")
         may = getattr(self._windows, "may_emit_on_close", True)
         if when == "close" and not may:
             raise UserError("Unlimited windows never close", "", 'emit("update") is what they can do')
@@ -54,6 +56,7 @@ class WindowedStream:
 
     def reduce(self, reducer: Callable[[Any, Any], Any], *, name: str | None = None, store: StoreLike = None) -> Table:
         """The first value, then `reducer(aggregate, value)`."""
+        check_callable(reducer, "reduce")
 
         def combine(key: Any, value: Any, aggregate: Any) -> Any:  # noqa: ARG001
             return value if aggregate is None else reducer(aggregate, value)
@@ -77,6 +80,7 @@ class WindowedStream:
         """
         if merge is None and isinstance(self._windows, SessionWindows):
             raise UserError("Sessions that become one need a function", "", "aggregate(initializer, aggregate, merge)")
+        check_callable(initializer, "aggregate")
         combine = aggregator(aggregate, "aggregate")
         merger = nothing if merge is None else joiner(merge, "aggregate")
         kept = self._keep(store, "KSTREAM-AGGREGATE-", resolve_optional(value))
@@ -162,6 +166,15 @@ class WindowedStream:
         return self._grouping.aggregate(node_name, supplier, store, key, kept.value, kept.queryable_name, node)
 
 
+def check_windows(windows: object) -> None:
+    if not isinstance(windows, AnyWindows):
+        raise UserError(
+            "windowed_by needs windows",
+            f"it was given {windows!r}",
+            'tumbling("5m"), hopping, sliding, session and others make them',
+        )
+
+
 def window_supplier(
     windows: AnyWindows,
     store_name: str,
@@ -180,6 +193,8 @@ def window_supplier(
 
 def window_store(kept: Kept, windows: AnyWindows, emit: Emit) -> StorePlan:
     """Its retention is at least what the windows need."""
+    if kept.versioned:
+        raise UserError(f"The store {kept.store_name} is one of windows", "it keeps no versions, so history_ms is none")
     if isinstance(windows, SessionWindows):
         size, needed = 0, windows.gap_ms + windows.grace_ms
     elif isinstance(windows, SlidingWindows):

@@ -31,7 +31,9 @@ def milliseconds(duration: Duration, what: str = "duration") -> int:
         if unit not in _UNITS or not number.strip().isdigit():
             raise UserError(f"{duration!r} is no {what}", "", "durations are like 500ms, 30s, 5m, 2h or 1d")
         return int(number) * _UNITS[unit]
-    return int(duration)
+    if not isinstance(duration, int) or isinstance(duration, bool):
+        raise UserError(f"{duration!r} is no {what}", "", "durations are milliseconds, a timedelta, or text as 30s")
+    return duration
 
 
 def _positive(duration: Duration, what: str) -> int:
@@ -77,6 +79,8 @@ def session(gap: Duration, *, grace: Duration = 0) -> SessionWindows:
 
 def unlimited(start_ms: int = 0) -> UnlimitedWindows:
     """One window that never ends."""
+    if start_ms < 0:
+        raise UserError(f"An unlimited window cannot begin at {start_ms}", "times are milliseconds since 1970")
     return UnlimitedWindows(start_ms)
 
 

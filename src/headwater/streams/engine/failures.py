@@ -83,9 +83,16 @@ class ErrorPolicy:
 
     def decide(self, failure: Failure) -> Verdict:
         decide: Decide = getattr(self, failure.stage)
-        verdict = decide(failure) if callable(decide) else decide
+        if not callable(decide):
+            return decide
+        try:
+            verdict = decide(failure)
+        except Exception as error:
+            line = own_line(error.__traceback__)
+            what = f"failed: {type(error).__name__}: {error}" + (f", at {line}" if line else "")
+            raise PolicyError(failure, what) from error
         if verdict not in VERDICTS:
-            raise UserError(f"The function for errors gave {verdict!r}", f"one of {', '.join(VERDICTS)} is needed")
+            raise PolicyError(failure, f"gave {verdict!r}") from failure.error
         return verdict
 
 
@@ -106,6 +113,22 @@ class StreamsError(UserError):
             (_OTHER_SERDE if failure.stage == "deserialization" else "")
             + "on_error of the App may skip such records, or write them to a dead letter topic",
         )
+
+
+class PolicyError(StreamsError):
+    """The user's function that decides about failures has failed itself. It is not asked again, about that."""
+
+    def __init__(self, failure: Failure, what: str) -> None:
+        super().__init__(failure)
+        self.why = f"it was asked about this: {self.what} ({failure.error!r})"
+        self.what = f"The function for errors {what}"
+        self.hint = f"It gives one of {', '.join(VERDICTS)}"
+
+
+def initialization_failed(error: Exception, node: str, task_id: str) -> UserError:
+    line = own_line(error.__traceback__)
+    why = f"{type(error).__name__}: {error}" + (f", at {line}" if line else "")
+    return UserError(f"{node} of task {task_id} failed in its init", why)
 
 
 class FailureHandler:

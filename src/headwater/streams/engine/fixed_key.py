@@ -18,7 +18,8 @@ class FixedKeyContext:
         self.in_process = False
 
     def forward(self, record: Record, child: str | None = None) -> None:
-        if self.in_process and record.key is not self.key and record.key != self.key:
+        changes = isinstance(record, Record) and record.key is not self.key and record.key != self.key
+        if self.in_process and changes:
             raise UserError(
                 f"{self._context.node_name} forwards the key {record.key!r} for {self.key!r}",
                 "process_values must not change keys",
@@ -34,21 +35,21 @@ class FixedKeyProcessor(Processor):
     """A user's processor within."""
 
     def __init__(self, inner: Processor) -> None:
-        self._inner = inner
+        self.inner = inner
         self._fixed: FixedKeyContext | None = None
 
     def init(self, context: Context) -> None:
         self._fixed = fixed = FixedKeyContext(context)
-        self._inner.context = fixed
-        self._inner.forward = fixed.forward
-        self._inner.init(fixed)
+        self.inner.context = fixed
+        self.inner.forward = fixed.forward
+        self.inner.init(fixed)
 
     def process(self, record: Record) -> None:
         fixed = self._fixed
         assert fixed is not None
         fixed.key, fixed.in_process = record.key, True
-        self._inner.process(record)
+        self.inner.process(record)
         fixed.in_process = False
 
     def close(self) -> None:
-        self._inner.close()
+        self.inner.close()

@@ -8,6 +8,10 @@ and the next due time stays on the grid of the first. Owned by one task.
 from collections.abc import Callable
 from heapq import heappop, heappush
 from math import inf
+from typing import get_args
+
+from headwater.base.errors import UserError
+from headwater.streams.model.processor import TimeKind
 
 
 class Schedule:
@@ -24,6 +28,18 @@ class Schedule:
 
     def cancel(self) -> None:
         self.cancelled = True
+
+
+def check_schedule(node: str, interval_ms: object, kind: object, callback: object) -> None:
+    """What was asked for, by whom."""
+    if kind not in get_args(TimeKind):
+        raise UserError(
+            f"{node} schedules a punctuator by {kind!r}", f"one of {', '.join(get_args(TimeKind))} is needed"
+        )
+    if not isinstance(interval_ms, int) or interval_ms < 1:
+        raise UserError(f"{node} schedules a punctuator every {interval_ms!r} ms", "it is a whole number, at least 1")
+    if not callable(callback):
+        raise UserError(f"{node} schedules {callback!r}", "a function of the time is needed")
 
 
 class PunctuationQueue:

@@ -39,7 +39,7 @@ class Sink(Processor):
             raise UserError(
                 f"A record for {self.topic} has the timestamp {record.timestamp}", "it must not be negative"
             )
-        topic = self.topic if isinstance(self.topic, str) else self.topic(record, self._context)
+        topic = self.topic if isinstance(self.topic, str) else self._named(self.topic(record, self._context))
         try:
             key = None if record.key is None else self._key(record.key)
             value = None if record.value is None else self._value(record.value)
@@ -51,6 +51,11 @@ class Sink(Processor):
             return
         for partition in self._partitions(topic, record.key, record.value):
             self._emit(OutputRecord(topic, partition, key, value, record.timestamp, record.headers))
+
+    def _named(self, topic: object) -> str:
+        if not isinstance(topic, str) or not topic:
+            raise UserError(f"The function of {self.context.node_name} gave {topic!r}", "the name of a topic is needed")
+        return topic
 
 
 def check_partitions(topic: str, chosen: list[int | None], count: int) -> None:

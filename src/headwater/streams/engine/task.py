@@ -13,6 +13,7 @@ and owns its nodes, its stores' handles and its stream time, which never goes ba
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from headwater.base.errors import UserError
@@ -20,13 +21,20 @@ from headwater.streams.engine.columns import Chunk
 from headwater.streams.engine.context import NodeContext
 from headwater.streams.engine.emit_on_close import ClosingProcessor
 from headwater.streams.engine.expiry import expiring_rows
-from headwater.streams.engine.failures import ClusterFailure, FailureHandler, StreamsError, innermost_node
+from headwater.streams.engine.failures import (
+    ClusterFailure,
+    FailureHandler,
+    StreamsError,
+    initialization_failed,
+    innermost_node,
+)
+from headwater.streams.engine.forwarding import checked, is_of_a_user
 from headwater.streams.engine.late_records import LateRecords
 from headwater.streams.engine.opening import AnyStore, is_cached, open_bytes, typed
 from headwater.streams.engine.operator_times import OperatorTimes
 from headwater.streams.engine.output_buffer import OutputBuffer
 from headwater.streams.engine.partition_group import Decode, PartitionGroup, PartitionQueue
-from headwater.streams.engine.punctuation import PunctuationQueue, Schedule
+from headwater.streams.engine.punctuation import PunctuationQueue, Schedule, check_schedule
 from headwater.streams.engine.record_caches import flush_all, in_order_of_nodes
 from headwater.streams.engine.runs import RUN, Runs
 from headwater.streams.engine.sink import Sink, check_partitions
@@ -131,15 +139,24 @@ class Task:
                 for parent in node.parents:
                     children[parent][node.name] = process
         for name, processor in self.nodes.items():
-            by_child = children[name]
+            by_child, together = children[name], fan_out(list(children[name].values()))
+            if is_of_a_user(processor):
+                by_child = {child: checked(name, forward) for child, forward in by_child.items()}
+                together = checked(name, together)
             processor.context = context = contexts[name]
-            processor.forward = fan_out(list(by_child.values()))
+            processor.forward = together
             context.link(processor.forward, by_child)
         for node in self.plan.nodes:
             if isinstance(node, SourceNode):
                 self._source(node, fan_out(list(children[node.name].values())))
         for name, processor in self.nodes.items():
-            processor.init(contexts[name])
+            try:
+                processor.init(contexts[name])
+            except Exception as error:
+                self._close_before(name)
+                if isinstance(error, (UserError, ClusterFailure)):
+                    raise
+                raise initialization_failed(error, name, self.task_id) from error
             if self._times is not None and processor.kept_times:
                 self._times.load(name, processor)
         scheduled, self._scheduled = self._scheduled or [], None
@@ -364,8 +381,22 @@ class Task:
     def close(self) -> None:
         for cache in self.caches:
             cache.clear()
-        for processor in self.nodes.values():
-            processor.close()
+        failed: Exception | None = None
+        for processor in self.nodes.values():  # all of them, also behind one that raises
+            try:
+                processor.close()
+            except Exception as error:  # noqa: BLE001 - the user's code may raise anything; the first is told
+                failed = failed or error
+        if failed is not None:
+            raise failed
+
+    def _close_before(self, failed: str) -> None:
+        """Nodes that came to life before one that did not: nobody will have them. What they say is not the cause."""
+        for name, processor in self.nodes.items():
+            if name == failed:
+                return
+            with suppress(Exception):
+                processor.close()
 
     # -- for nodes and stores
 
@@ -434,8 +465,7 @@ class Task:
         self.record_timestamp = timestamp
 
     def schedule(self, node: str, interval_ms: int, kind: TimeKind, callback: Callable[[int], None]) -> Cancellable:
-        if interval_ms < 1:
-            raise UserError(f"{node} schedules a punctuator every {interval_ms} ms", "an interval is at least 1 ms")
+        check_schedule(node, interval_ms, kind, callback)
         if self.plan.is_global:
             raise UserError(f"{node} schedules a punctuator", "the processor of a global store has none")
         if kind == "stream":

@@ -12,7 +12,7 @@ from headwater.streams.serdes.port import Serde
 from headwater.streams.stores import port
 from headwater.streams.stores.cache import CachedChange, StoreCache
 from headwater.streams.stores.expiring import ExpiringKeyValues
-from headwater.streams.stores.formats import LONG, split_session_key, split_window_key, stamped
+from headwater.streams.stores.formats import LONG, LONG_MAX, split_session_key, split_window_key, stamped
 
 IS_LATEST: Final = port.VALID_TO_UNDEFINED
 NOT_PUT: Final = port.NOT_PUT
@@ -125,6 +125,14 @@ class TimestampedKeyValueStore:
         else:
             self._put(raw_key, stamped(self._value(value), timestamp))
         return IS_LATEST
+
+    def put_all(self, entries: Iterable[tuple[Any, ValueAndTimestamp | None]]) -> None:
+        """As `all` gives them."""
+        for key, row in entries:
+            if row is None:
+                self.delete(key)
+            else:
+                self.put(key, *row)
 
     def flushed(self, raw_key: bytes, change: CachedChange) -> FlushedChange:
         """What a node tells others of a change of the table."""
@@ -323,12 +331,24 @@ class SessionStore:
         """Sessions of a key that overlap the range: key, start, end and value."""
         return self._decoded(self._inner.find_sessions(self._key(key), earliest_end, latest_start, reverse=reverse))
 
+    def find_sessions_range(
+        self, lower: Any, upper: Any, earliest_end: int, latest_start: int, *, reverse: bool = False
+    ) -> Iterator[tuple[Any, int, int, Any]]:
+        """The same of all keys from `lower` to `upper`, by their bytes; both belong to it, None is open."""
+        low = None if lower is None else self._key(lower)
+        high = None if upper is None else self._key(upper)
+        return self._decoded(self._inner.find_sessions_range(low, high, earliest_end, latest_start, reverse=reverse))
+
     def find_closed(self, earliest_end: int, latest_end: int) -> Iterator[tuple[Any, int, int, Any]]:
         """Sessions of all keys by their end."""
         return self._decoded(self._inner.find_closed(earliest_end, latest_end))
 
     def fetch(self, key: Any, *, reverse: bool = False) -> Iterator[tuple[Any, int, int, Any]]:
         return self._decoded(self._inner.fetch(self._key(key), reverse=reverse))
+
+    def fetch_range(self, lower: Any, upper: Any, *, reverse: bool = False) -> Iterator[tuple[Any, int, int, Any]]:
+        """All sessions of all keys from `lower` to `upper`."""
+        return self.find_sessions_range(lower, upper, 0, LONG_MAX, reverse=reverse)
 
     def all(self, *, reverse: bool = False) -> Iterator[tuple[Any, int, int, Any]]:
         return self._decoded(self._inner.all(reverse=reverse))

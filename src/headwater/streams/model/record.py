@@ -4,11 +4,16 @@
 something makes another one. Headers are a tuple, so that records may share them.
 """
 
+from collections.abc import Iterable
+from types import NoneType
 from typing import Any, Final, NamedTuple
+
+from headwater.base.errors import UserError
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
 NO_TIMESTAMP: Final = -1
+TIMESTAMP_MAX: Final = (1 << 63) - 1
 NO_HEADERS: Final[Headers] = ()
 
 
@@ -30,10 +35,11 @@ class Record:
         return Record(self.key, value, self.timestamp, self.headers)
 
     def with_timestamp(self, timestamp: int) -> "Record":
+        check_timestamp(timestamp)
         return Record(self.key, self.value, timestamp, self.headers)
 
     def with_headers(self, headers: Headers) -> "Record":
-        return Record(self.key, self.value, self.timestamp, tuple(headers))
+        return Record(self.key, self.value, self.timestamp, checked_headers(headers))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Record):
@@ -46,6 +52,23 @@ class Record:
     def __repr__(self) -> str:
         headers = f", headers={self.headers!r}" if self.headers else ""
         return f"Record({self.key!r}, {self.value!r}, timestamp={self.timestamp}{headers})"
+
+
+def check_timestamp(timestamp: object) -> None:
+    """What no broker takes would end the run at its commit, and nobody would know which record it was."""
+    if not isinstance(timestamp, int) or not 0 <= timestamp <= TIMESTAMP_MAX:
+        raise UserError(
+            f"A record cannot have the timestamp {timestamp!r}", "times are whole numbers of milliseconds since 1970"
+        )
+
+
+def checked_headers(headers: Iterable[object]) -> Headers:
+    given: tuple[Any, ...] = tuple(headers)
+    for header in given:
+        is_pair = header.__class__ is tuple and len(header) == 2
+        if not is_pair or header[0].__class__ is not str or not isinstance(header[1], (bytes, NoneType)):
+            raise UserError(f"{header!r} is no header", "", 'Headers are pairs as ("name", b"value")')
+    return given
 
 
 class Change:

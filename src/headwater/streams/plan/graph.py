@@ -4,11 +4,12 @@
 `write` of its own, in the file of its operator. Owned by one App.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from headwater.base.errors import UserError
 from headwater.streams.model.processor import Processor, Supplier
+from headwater.streams.topology.name_rules import check_optional_name
 from headwater.streams.topology.stores import StorePlan
 from headwater.streams.topology.topology import Topology
 
@@ -118,6 +119,7 @@ class Graph:
 
     def name_or_new(self, name: str | None, prefix: str, suffix: str = "") -> str:
         """A given name takes a number, too, so that the names of others do not hang on it."""
+        check_optional_name(name, "an operator")
         generated = self.new_name(prefix)
         return generated if name is None else f"{name}{suffix}"
 
@@ -130,12 +132,45 @@ class Graph:
         self.changed += 1
 
 
-def check_supplier(supplier: object) -> Supplier:
-    """A processor must be made anew for each task: a class or a function is given, not an object."""
+def check_supplier(supplier: object, what: str = "processor") -> Supplier:
+    """A processor must be made anew for each task: a class or a function is given, not an object. A function is called
+    twice, as by Kafka Streams, to see that it does not give the same one again.
+    """
+    hint = f"give the class, or a function that returns a new {what}"
     if isinstance(supplier, Processor) or not callable(supplier):
-        raise UserError(
-            f"{supplier!r} cannot make a processor",
-            "each task needs one of its own",
-            "give the class, or a function that returns a new processor",
-        )
-    return supplier
+        raise UserError(f"{supplier!r} cannot make a {what}", "each task needs one of its own", hint)
+    if not isinstance(supplier, type):
+        if not _takes_nothing(supplier):
+            raise UserError(f"{supplier!r} cannot make a {what}", "it is called without arguments", hint)
+        first = supplier()
+        if first is None:
+            raise UserError(f"{supplier!r} makes no {what}", "it returned None", hint)
+        if first is supplier():
+            raise UserError(f"{supplier!r} returns the same {what} again", "each task needs one of its own", hint)
+    made: Supplier = supplier
+    return made
+
+
+def _takes_nothing(function: Callable[..., object]) -> bool:
+    import inspect
+
+    try:
+        inspect.signature(function).bind()
+    except TypeError:
+        return False
+    except ValueError:  # of a builtin, which does not tell
+        return True
+    return True
+
+
+def check_store_names(stores: object, operator: str) -> list[str]:
+    """Of `stores=[...]`: a name alone would be taken letter by letter."""
+    if isinstance(stores, str) or not isinstance(stores, Iterable):
+        raise UserError(f"{operator} needs a list of names in stores=", f"it was given {stores!r}", 'stores=["name"]')
+    names = list(stores)
+    for name in names:
+        if not isinstance(name, str):
+            raise UserError(
+                f"{operator} names the store {name!r}", "it is no name", "app.add_store(...) adds it, stores= names it"
+            )
+    return names

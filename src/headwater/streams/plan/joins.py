@@ -3,12 +3,14 @@ them.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
+from headwater.base.errors import UserError
 from headwater.streams.engine.pass_through import PassThrough
 from headwater.streams.engine.stream_join import Sides, StreamJoinSide, StreamSelfJoin
 from headwater.streams.engine.table_join import TableJoinMerge, TableJoinSide
 from headwater.streams.model.processor import Supplier
-from headwater.streams.plan.graph import GraphNode
+from headwater.streams.plan.graph import GraphNode, ProcessorGraphNode
 from headwater.streams.plan.sinks import StreamSinkNode
 from headwater.streams.topology.stores import StorePlan
 from headwater.streams.topology.topology import Topology
@@ -27,7 +29,7 @@ class StreamStreamJoinNode(GraphNode):
         stores: tuple[StorePlan, StorePlan],
         waiting: StorePlan | None,
         sides: Sides,
-        is_self_join: bool,
+        one_store_for_itself: bool,
     ) -> None:
         super().__init__(name)
         self.keepers = keepers
@@ -35,8 +37,15 @@ class StreamStreamJoinNode(GraphNode):
         self.stores = stores
         self.waiting = waiting
         self.sides = sides
-        self.is_self_join = is_self_join
+        self.one_store_for_itself = one_store_for_itself
         self.null_key_relaxed_join = sides.left_outer or sides.right_outer
+
+    @property
+    def is_self_join(self) -> bool:
+        """Whether both sides are one stream that is kept once. Two streams of one topic are known to be one when the
+        topology is built.
+        """
+        return self.one_store_for_itself and len(self.parents) == 1
 
     def write(self, topology: Topology) -> None:
         sides, (this_keeper, other_keeper), (this_join, other_join) = self.sides, self.keepers, self.joins
@@ -53,11 +62,51 @@ class StreamStreamJoinNode(GraphNode):
             topology.add_store(self.waiting, [this_join, other_join])
 
 
+class OtherKeeperNode(ProcessorGraphNode):
+    """Keeps the records of the other side, if they are not those of this one."""
+
+    def __init__(self, join: StreamStreamJoinNode, supplier: Supplier) -> None:
+        super().__init__(join.keepers[1], supplier)
+        self.join = join
+
+    def write(self, topology: Topology) -> None:
+        if not self.join.is_self_join:
+            super().write(topology)
+
+
+@dataclass(frozen=True, slots=True)
+class Grace:
+    """How long a stream waits for late changes of a versioned table, and where that has its versions."""
+
+    grace_ms: int
+    table_stores: list[str]
+
+    def check(self, join: str, topology: Topology) -> None:
+        """A table without the versions of then would say what holds now."""
+        for name in self.table_stores:
+            store = topology.stores[name]
+            if not store.versioned:
+                raise UserError(
+                    f"{join} has a grace, and its table is not versioned",
+                    f"the store {name} keeps only the latest row of each key",
+                    "Materialized(name, history_ms=...) makes it versioned",
+                )
+            if self.grace_ms > store.spec.retention_ms:
+                raise UserError(
+                    f"{join} has a grace of {self.grace_ms} ms",
+                    f"its table {name} keeps versions for {store.spec.retention_ms} ms",
+                    "The history must be as long as the grace",
+                )
+
+
 class StreamTableJoinNode(GraphNode):
     """A processor that reads the table's stores, and its buffer where it has a grace."""
 
-    def __init__(self, name: str, supplier: Supplier, store_names: Iterable[str], left: bool) -> None:
+    def __init__(
+        self, name: str, supplier: Supplier, store_names: Iterable[str], left: bool, grace: Grace | None = None
+    ) -> None:
         super().__init__(name)
+        self.grace = grace
         self.supplier = supplier
         self.store_names = list(store_names)
         self.null_key_relaxed_join = left
@@ -66,6 +115,8 @@ class StreamTableJoinNode(GraphNode):
         topology.add_processor(self.name, self.supplier, self.parent_names)
         for store in self.store_names:
             topology.connect(self.name, store)
+        if self.grace is not None:
+            self.grace.check(self.name, topology)
 
 
 class TableTableJoinNode(GraphNode):

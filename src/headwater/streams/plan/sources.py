@@ -1,10 +1,16 @@
 """Sources of the logical graph: a stream's topics or pattern."""
 
+import re
+from typing import Final
+
 from headwater.base.errors import UserError
 from headwater.streams.model.time import TimestampExtractor
 from headwater.streams.plan.graph import GraphNode
 from headwater.streams.serdes.port import Serde
 from headwater.streams.topology.topology import SourceNode, Topology
+
+EARLIEST: Final = "earliest"
+RESET_SETTING: Final = "auto.offset.reset"
 
 
 class StreamSourceNode(GraphNode):
@@ -32,6 +38,25 @@ class StreamSourceNode(GraphNode):
         topology.add_source(
             SourceNode(self.name, self.topics, self.pattern, self.key, self.value, self.extractor, self.reset)
         )
+
+
+def check_reset(reset: object) -> None:
+    """Where an input begins that has no committed offset, as consumers are told it."""
+    if reset is None or reset in (EARLIEST, "latest"):
+        return
+    from headwater.client.consumer.resolving import ResetPolicy
+
+    try:
+        ResetPolicy.parse(str(reset))
+    except ValueError as error:
+        raise UserError(f"There is no reset {reset!r}", str(error)) from None
+
+
+def check_pattern(pattern: str | None) -> None:
+    try:
+        re.compile(pattern or "")
+    except (re.error, TypeError) as error:
+        raise UserError(f"{pattern!r} is no pattern", str(error), "Patterns are Python's regular expressions") from None
 
 
 def merge_duplicate_sources(root: GraphNode) -> None:

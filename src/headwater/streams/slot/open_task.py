@@ -248,12 +248,14 @@ class OpenTask:
         self.written_at = now
 
     def drop(self) -> None:
-        if self._task is not None:
-            self._task.close()
-            self._task = None
-        if self._state is not None:
-            self._state.discard()
-        self._positions = {}
+        task, self._task = self._task, None
+        try:
+            if task is not None:
+                task.close()
+        finally:
+            if self._state is not None:
+                self._state.discard()
+            self._positions = {}
 
     # Processing
 

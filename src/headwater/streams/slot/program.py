@@ -12,6 +12,7 @@ from headwater.client.admin import Admin
 from headwater.client.consumer.ranges import RangeReader
 from headwater.streams.engine.failures import dead_letter_topic
 from headwater.streams.engine.task_settings import TaskSettings
+from headwater.streams.plan.sources import EARLIEST, RESET_SETTING
 from headwater.streams.slot.changelogs import changelogs_of
 from headwater.streams.slot.settings import RunSettings
 from headwater.streams.slot.upgrade_check import check_upgrade
@@ -39,6 +40,8 @@ class Program:
     task_settings: TaskSettings
     settings: RunSettings
     partitioned_outputs: frozenset[str]
+    reset: str = EARLIEST
+    """Where inputs begin that have no committed offset, and no word of their own about it."""
 
     @property
     def tasks(self) -> list[str]:
@@ -65,7 +68,7 @@ def prepare(app: "App", settings: RunSettings) -> Program:
         if any(source.pattern is not None for source in topology.sources()):
             topology = with_topics_named(topology, app.name, [topic.name for topic in admin.list_topics()])
         known = partitions_of(admin, external_topics(topology))
-        topics = plan_topics(app.name, topology, known)
+        topics = plan_topics(app.name, topology, known, app.internal_topics)
         state = settings.state_dir / app.name / (admin.describe_cluster().cluster_id or "cluster")
         with_patterns = app.topology()  # what matches them may change
         check_upgrade(
@@ -85,4 +88,5 @@ def prepare(app: "App", settings: RunSettings) -> Program:
     outputs = frozenset(partitioned_outputs(topology))
     cache = app.cache_max_bytes if settings.cache_max_bytes is None else settings.cache_max_bytes
     task_settings = app.settings(emit_interval_ms=settings.emit_interval_ms, cache_max_bytes=cache)
-    return Program(app.name, topology.sub_topologies(), topics, task_settings, settings, outputs)
+    reset = settings.client.get(RESET_SETTING, app.config.get(RESET_SETTING))
+    return Program(app.name, topology.sub_topologies(), topics, task_settings, settings, outputs, reset or EARLIEST)

@@ -10,6 +10,7 @@ from typing import Any, Final
 from headwater.base.errors import UserError
 from headwater.client.consumer import consumer_settings
 from headwater.client.settings import admin, common, producer
+from headwater.streams.plan.sources import RESET_SETTING, check_reset
 
 EXACTLY_ONCE: Final = "exactly_once_v2"
 AT_LEAST_ONCE: Final = "at_least_once"
@@ -95,6 +96,7 @@ class RunSettings:
         unknown = [name for name in self.client if not any(name in table for table in (_CONSUMER, _PRODUCER, _ADMIN))]
         if unknown:
             raise UserError(f"There is no setting {unknown[0]!r}", "no consumer, producer or admin client has it")
+        check_reset(self.client.get(RESET_SETTING))
 
     @property
     def exactly_once(self) -> bool:
@@ -102,7 +104,8 @@ class RunSettings:
 
     @property
     def for_consumers(self) -> dict[str, Any]:
-        return self._known_to(_CONSUMER)
+        """Without the place where inputs begin: that of each is known before it is read (`start_offsets`)."""
+        return {name: value for name, value in self._known_to(_CONSUMER).items() if name != RESET_SETTING}
 
     @property
     def for_inputs(self) -> dict[str, Any]:

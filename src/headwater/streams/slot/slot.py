@@ -87,7 +87,7 @@ class Slot:
         # Of changelogs: whatever the user wants to read of inputs, what was aborted there is no state.
         self._reader = RangeReader({**settings.for_consumers, "isolation.level": "read_committed"})
         self._clients = Clients(lead.admin, self._reader, stopping)
-        self._start_offsets = StartOffsets(self._clients, lead.application_id, program.sub_topologies)
+        self._start_offsets = StartOffsets(self._clients, lead.application_id, program.sub_topologies, program.reset)
         self._consumer = Consumer(settings.for_inputs)
         self._inputs = Inputs(self._consumer)
         self.tasks: list[OpenTask] = []

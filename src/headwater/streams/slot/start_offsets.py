@@ -1,15 +1,17 @@
-"""Where the inputs of a task are read from: the offset that was committed, or else the beginning or the end of the
-partition.
+"""Where the inputs of a task are read from: the offset that was committed, or else what the source says, or the
+application: the beginning or the end of the partition, or as it was a while ago.
 """
 
 import time
 from collections.abc import Iterable
 from typing import Final
 
-from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.base.ids import TopicPartition
 from headwater.client.admin.committed import Committed
-from headwater.client.types import EARLIEST, LATEST
+from headwater.client.consumer.resolving import ResetPolicy
+from headwater.client.types import LATEST, NO_OFFSET
+from headwater.streams.plan.sources import EARLIEST
 from headwater.streams.slot.open_task import Clients
 from headwater.streams.topology.topology import SourceNode, SubTopology
 
@@ -20,22 +22,37 @@ _PAUSE_S: Final = 0.02
 class StartOffsets:
     """Of one application. No state but what its plan says of each topic."""
 
-    def __init__(self, clients: Clients, application_id: str, plans: Iterable[SubTopology]) -> None:
+    def __init__(
+        self, clients: Clients, application_id: str, plans: Iterable[SubTopology], reset: str = EARLIEST
+    ) -> None:
         self._clients = clients
         self._application_id = application_id
-        self._resets = {
-            t: node.reset for sub in plans for node in sub.nodes if isinstance(node, SourceNode) for t in node.topics
-        }
+        self._resets: dict[str, str] = {}
+        for sub in plans:
+            for node in sub.nodes:
+                for topic in node.topics if isinstance(node, SourceNode) else ():
+                    assert isinstance(node, SourceNode)
+                    if topic in sub.internal_names:  # what was written there before its reader came is not to be lost
+                        self._resets[f"{application_id}-{topic}"] = EARLIEST
+                    else:
+                        self._resets[topic] = node.reset or reset
 
     def of(self, inputs: list[TopicPartition], *, stable: bool) -> dict[TopicPartition, tuple[int, str]]:
         """With the metadata that was committed. `stable`: not before transactions that commit some have ended."""
         found = self._committed(inputs, stable)
         offsets = {each: (found[each].offset, found[each].metadata) for each in inputs if each in found}
-        missing = {each: self._reset(each.topic) for each in inputs if each not in offsets}
-        for partition, answer in (self._clients.admin.list_offsets(missing) if missing else {}).items():
-            if isinstance(answer, KafkaError):
-                raise answer
-            offsets[partition] = (answer.offset, "")
+        now_ms = int(time.time() * 1000)
+        missing = {each: self._timestamp(each, now_ms) for each in inputs if each not in offsets}
+        while missing:
+            too_young: dict[TopicPartition, int] = {}
+            for partition, answer in self._clients.admin.list_offsets(missing).items():
+                if isinstance(answer, KafkaError):
+                    raise answer
+                if answer.offset == NO_OFFSET:  # no record is as young as was asked for
+                    too_young[partition] = LATEST
+                else:
+                    offsets[partition] = (answer.offset, "")
+            missing = too_young
         return offsets
 
     def _committed(self, inputs: list[TopicPartition], stable: bool) -> dict[TopicPartition, Committed]:
@@ -50,6 +67,13 @@ class StartOffsets:
                 self._clients.stopping.wait(_PAUSE_S)
                 self._clients.check()
 
-    def _reset(self, topic: str) -> int:
-        """Where an input begins that has no offset yet: Kafka Streams' default is its first record."""
-        return LATEST if self._resets.get(topic) == "latest" else EARLIEST
+    def _timestamp(self, partition: TopicPartition, now_ms: int) -> int:
+        """What to ask for an input that has no offset yet: Kafka Streams' default is its first record."""
+        timestamp = ResetPolicy.parse(self._resets.get(partition.topic, EARLIEST)).timestamp(now_ms)
+        if timestamp is None:
+            raise UserError(
+                f"{partition.topic}-{partition.partition} has no committed offset of {self._application_id}",
+                "its reset is none, so nothing says where to begin",
+                "kafka-consumer-groups --reset-offsets commits one; or take another reset",
+            )
+        return timestamp

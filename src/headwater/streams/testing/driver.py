@@ -10,13 +10,14 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from headwater.base.errors import UserError
+from headwater.streams.engine.failures import dead_letter_topic
 from headwater.streams.engine.partition_group import PartitionGroup
 from headwater.streams.engine.task import Task
 from headwater.streams.engine.task_output import TaskOutput
 from headwater.streams.model.record import NO_HEADERS, Headers, InputRecord, OutputRecord
 from headwater.streams.serdes.port import Serde
 from headwater.streams.stores.memory import MemoryState
-from headwater.streams.topology.topology import SinkNode, SourceNode, global_topology
+from headwater.streams.topology.topology import SinkNode, SourceNode, Topology, global_topology
 
 if TYPE_CHECKING:
     from headwater.streams.dsl.app import App
@@ -54,6 +55,8 @@ class Driver:
         cache_max_bytes: int = 0,
         commit_each_record: bool = True,
     ) -> None:
+        if partitions < 1:
+            raise UserError(f"A driver cannot have {partitions} partitions of each topic", "there is one at least")
         self.app = app
         self._commit_each_record = commit_each_record
         self.partitions = partitions
@@ -68,6 +71,7 @@ class Driver:
         self._states: dict[Task, MemoryState] = {}
         topology = app.topology()
         self._serdes = _serdes_of_topics(topology.nodes.values(), app.name, set(topology.internal_topics))
+        self._written = _written_topics(app, topology)
         settings = app.settings(
             emit_interval_ms=0,
             partition_count=lambda topic: partitions,  # noqa: ARG005
@@ -120,6 +124,7 @@ class Driver:
         """What was written to a topic since it was last read, decoded by its serdes or by those given."""
         from headwater.streams.serdes.resolving import resolve_optional
 
+        self._check_written(topic)
         known_key, known_value = self._serdes_of(topic)
         read_key = (resolve_optional(key) or known_key).deserialize
         read_value = (resolve_optional(value) or known_value).deserialize
@@ -137,10 +142,13 @@ class Driver:
 
     def read_raw(self, topic: str) -> list[OutputRecord]:
         """The same, in bytes."""
+        self._check_written(topic)
         return self._outputs.pop(topic, [])
 
     def advance(self, by_ms: int) -> None:
         """Moves the wall clock on, and calls the punctuators that are due."""
+        if by_ms < 0:
+            raise UserError(f"The clock cannot be moved by {by_ms} ms", "it never goes back")
         self.now_ms += by_ms
         for task in self.tasks:
             task.punctuate(self.now_ms)
@@ -297,9 +305,31 @@ class Driver:
 
         return partition_for_key(key, self.partitions)
 
+    def _check_written(self, topic: str) -> None:
+        """A misspelt name would read as nothing, which is what some tests wait for."""
+        if self._written is not None and topic not in self._written:
+            raise UserError(
+                f"Nothing writes to the topic {topic}",
+                f"these are written: {', '.join(sorted(self._written)) or 'none'}",
+            )
+
     def _serdes_of(self, topic: str) -> tuple[Serde, Serde]:
         key, value = self._serdes.get(topic, (None, None))
         return key or self.app.default_key, value or self.app.default_value
+
+
+def _written_topics(app: "App", topology: Topology) -> set[str] | None:
+    """None where a function names topics: then it may be any."""
+    found = {app.late_records_to} if app.late_records_to is not None else set()
+    errors = app.errors
+    if any(stage not in ("fail", "skip") for stage in (errors.deserialization, errors.processing, errors.production)):
+        found.add(dead_letter_topic(errors, app.name))
+    for node in topology.nodes.values():
+        if isinstance(node, SinkNode):
+            if not isinstance(node.topic, str):
+                return None
+            found.add(f"{app.name}-{node.topic}" if node.topic in topology.internal_topics else node.topic)
+    return found
 
 
 def _serdes_of_topics(nodes: Iterable[Any], application_id: str, internal: set[str]) -> dict[str, tuple[Any, Any]]:

@@ -61,7 +61,11 @@ def ensure_frame_outputs(admin: Admin, topics: list[InternalTopic]) -> None:
 
 def _create(admin: Admin, topics: list[InternalTopic]) -> None:
     _create_new(
-        admin, [NewTopic(topic.name, partitions=topic.partitions, configs=dict(topic.config)) for topic in topics]
+        admin,
+        [
+            NewTopic(topic.name, topic.partitions, topic.replication_factor, configs=dict(topic.config))
+            for topic in topics
+        ],
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from headwater.base.errors import UserError
-from headwater.streams.topology.stores import REPARTITION_CONFIG
+from headwater.streams.topology.stores import InternalTopicSettings
 from headwater.streams.topology.topology import SinkNode, SubTopology, Topology
 
 
@@ -20,6 +20,7 @@ class InternalTopic:
     partitions: int
     config: Mapping[str, str]
     is_repartition: bool = False
+    replication_factor: int = -1
 
 
 @dataclass(slots=True)
@@ -46,8 +47,12 @@ def partitioned_outputs(topology: Topology) -> set[str]:
     )
 
 
-def plan_topics(application_id: str, topology: Topology, known: Mapping[str, int]) -> TopicPlan:
-    """`known`: the partitions of the external topics."""
+def plan_topics(
+    application_id: str, topology: Topology, known: Mapping[str, int], settings: InternalTopicSettings | None = None
+) -> TopicPlan:
+    """`known`: the partitions of the external topics. `settings`: what the application says of internal ones."""
+    settings = settings or InternalTopicSettings()
+    factor = settings.replication_factor
     missing = sorted(external_topics(topology) - set(known))
     if missing:
         raise UserError(
@@ -72,7 +77,7 @@ def plan_topics(application_id: str, topology: Topology, known: Mapping[str, int
         plan.sources |= partitions
         plan.tasks[sub.number] = max(partitions.values(), default=0)
         plan.internal += [
-            InternalTopic(name_of(topic), counts[topic], REPARTITION_CONFIG, is_repartition=True)
+            InternalTopic(name_of(topic), counts[topic], settings.repartition_config(), True, factor)
             for topic in sub.internal_topics
         ]
         plan.frames += [
@@ -83,7 +88,8 @@ def plan_topics(application_id: str, topology: Topology, known: Mapping[str, int
         for store in sub.stores:
             changelog = store.changelog_topic(application_id)
             if changelog is not None and store.source_topic is None:
-                plan.internal.append(InternalTopic(changelog, plan.tasks[sub.number], store.changelog_config()))
+                config = store.changelog_config(settings)
+                plan.internal.append(InternalTopic(changelog, plan.tasks[sub.number], config, False, factor))
     return plan
 
 

@@ -2,7 +2,7 @@
 topic.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from headwater.streams.serdes.port import Serde
@@ -17,6 +17,20 @@ REPARTITION_CONFIG: Final = {
     "retention.ms": "-1",
     "message.timestamp.type": "CreateTime",
 }
+
+
+@dataclass(slots=True)
+class InternalTopicSettings:
+    """What an application says of all topics that it makes: `topic.*`, `replication.factor` (-1: the brokers' own) and
+    `windowstore.changelog.additional.retention.ms`.
+    """
+
+    config: dict[str, str] = field(default_factory=dict)
+    replication_factor: int = -1
+    additional_retention_ms: int = ADDITIONAL_RETENTION_MS
+
+    def repartition_config(self) -> dict[str, str]:
+        return REPARTITION_CONFIG | self.config
 
 
 @dataclass(slots=True)
@@ -44,12 +58,16 @@ class StorePlan:
             return self.source_topic
         return f"{application_id}-{self.name}-changelog" if self.spec.logged else None
 
-    def changelog_config(self) -> dict[str, str]:
-        """The settings that Kafka Streams gives the changelog topic."""
-        config = {"message.timestamp.type": "CreateTime", "cleanup.policy": "compact"}
-        if self.spec.kind in (StoreKind.WINDOW, StoreKind.SESSION):
-            config["cleanup.policy"] = "compact,delete"
-            config["retention.ms"] = str(min(self.spec.retention_ms + ADDITIONAL_RETENTION_MS, LONG_MAX))
+    def changelog_config(self, settings: InternalTopicSettings | None = None) -> dict[str, str]:
+        """The settings that Kafka Streams gives the changelog topic: what the store says goes before what the
+        application says of all, but how long it is kept follows from the windows and versions, or the store alone.
+        """
+        settings = settings or InternalTopicSettings()
+        is_windowed = self.spec.kind in (StoreKind.WINDOW, StoreKind.SESSION)
+        policy = "compact,delete" if is_windowed else "compact"
+        config = {"message.timestamp.type": "CreateTime", "cleanup.policy": policy} | settings.config
+        if is_windowed:
+            config["retention.ms"] = str(min(self.spec.retention_ms + settings.additional_retention_ms, LONG_MAX))
         elif self.versioned:
             config["min.compaction.lag.ms"] = str(min(self.spec.retention_ms + ADDITIONAL_RETENTION_MS, LONG_MAX))
         return config | self.spec.changelog_config

@@ -5,6 +5,7 @@ children, as in Kafka Streams. A sub-topology is what hangs together by edges or
 is a sink of one and a source of another.
 """
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from headwater.streams.model.processor import Supplier
 from headwater.streams.model.record import Record
 from headwater.streams.model.time import TimestampExtractor
 from headwater.streams.serdes.port import Serde
+from headwater.streams.topology.name_rules import check_name
 from headwater.streams.topology.stores import StorePlan
 
 if TYPE_CHECKING:
@@ -114,8 +116,21 @@ class Topology:
                     raise UserError(
                         f"The topic {topic} has two sources, {other.name} and {node.name}", "a topic is read once"
                     )
+        self._check_patterns(node)
         self.nodes[node.name] = node
         self._group[node.name] = node.name
+
+    def _check_patterns(self, node: SourceNode) -> None:
+        """A pattern and a topic that it matches are two sources of one topic, too."""
+        for other in self.sources():
+            for named, by_pattern in ((node, other), (other, node)):
+                for topic in named.topics if by_pattern.pattern is not None else ():
+                    if topic not in self.internal_topics and re.fullmatch(by_pattern.pattern or "", topic):
+                        raise UserError(
+                            f"The topic {topic} of {named.name} matches the pattern {by_pattern.pattern} of "
+                            f"{by_pattern.name}",
+                            "a topic is read once",
+                        )
 
     def add_processor(self, name: str, supplier: Supplier, parents: Iterable[str]) -> None:
         self._check_new(name)
@@ -138,6 +153,8 @@ class Topology:
         known = self.stores.get(store.name)
         if known is not None and known is not store:
             raise UserError(f"There are two stores named {store.name}", "names of stores are unique in an application")
+        if store.spec.logged:
+            check_name(store.name, "a store")  # its changelog has it
         self.stores[store.name] = store
         self._users.setdefault(store.name, [])
         for processor in processors:

@@ -9,7 +9,8 @@ import pytest
 from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.base.ids import TopicPartition
 from headwater.streams.slot.purging import Purge
-from headwater.streams.topics.plan import REPARTITION_CONFIG, InternalTopic, TopicPlan
+from headwater.streams.topics.plan import InternalTopic, TopicPlan
+from headwater.streams.topology.stores import REPARTITION_CONFIG
 
 INTERNAL, OTHER = TopicPartition("app-by-repartition", 0), TopicPartition("orders", 0)
 

@@ -37,6 +37,7 @@ def _slot(app: App, settings: RunSettings) -> Slot:
         sub_topologies=app.topology().sub_topologies(),
         task_settings=app.settings(),
         topics=SimpleNamespace(tasks={}, globals={"names": 1}),
+        reset="earliest",
     )
     run: Any = SimpleNamespace(producers={"id": None})
     return Slot(lead, run, "id", program, None, (), threading.Event())  # type: ignore[arg-type]

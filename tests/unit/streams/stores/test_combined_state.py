@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from headwater.base.errors import UserError
-from headwater.streams import App, Materialized, key_value_store
+from headwater.streams import App, Materialized, Processor, key_value_store
 from headwater.streams.stores.build import build_store
 from headwater.streams.stores.combined_state import CombinedState, check_installed, open_state
 from headwater.streams.stores.lmdb import LmdbState
@@ -239,7 +239,7 @@ def test_an_application_says_where_its_stores_lie_and_each_store_may_say_otherwi
     app.table("prices", store=Materialized("prices", store_type="in_memory"))
     app.stream("in").group_by_key().count(store="counts")
     app.add_store(key_value_store("seen", store_type="lmdb"))
-    app.stream("more").process(lambda _: None, stores=["seen"])
+    app.stream("more").process(Processor, stores=["seen"])
     default = app.settings().store_type
     found = {name: plan.spec.lies_in(default) for name, plan in app.topology().stores.items()}
     assert found == {"prices": StoreType.IN_MEMORY, "counts": StoreType.ROCKSDB, "seen": StoreType.LMDB}

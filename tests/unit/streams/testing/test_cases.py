@@ -9,7 +9,7 @@ import pytest
 
 from headwater.base.errors import UserError
 from headwater.cli.root import run as headwater
-from headwater.streams import App, Processor, Record, tumbling
+from headwater.streams import App, Processor, Record, key_value_store, tumbling
 from headwater.streams.testing.cases import Outcome, parse, run
 from headwater.streams.testing.driver import Driver
 
@@ -131,7 +131,7 @@ def test_the_fixture_gives_drivers(headwater_streams: Callable[..., Driver]) -> 
 
 def test_a_topology_as_a_picture() -> None:
     app = orders()
-    app.global_table("a<b", store="names&co")
+    app.add_global_store(key_value_store("names&co"), "a<b", Processor)
     root = ET.fromstring(app.describe_svg())
     texts = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
     topology = app.topology()

@@ -1,0 +1,73 @@
+"""Where inputs begin that have no committed offset."""
+
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any, cast
+
+import pytest
+
+from headwater.base.errors import UserError
+from headwater.base.ids import TopicPartition
+from headwater.client.types import EARLIEST, LATEST, OffsetAt
+from headwater.streams import App
+from headwater.streams.slot.open_task import Clients
+from headwater.streams.slot.start_offsets import StartOffsets
+
+NOW_S = 1_000_000.0
+
+
+class Cluster:
+    """An admin client of a group that has committed nothing. Each partition has records from 20 to 50; those from 40 on
+    are an hour old.
+    """
+
+    def __init__(self) -> None:
+        self.asked: list[dict[TopicPartition, int]] = []
+
+    def list_group_offsets(
+        self, group: str, partitions: list[TopicPartition], *, require_stable: bool
+    ) -> dict[Any, Any]:
+        return {}
+
+    def list_offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAt]:
+        self.asked.append(dict(wanted))
+        return {each: OffsetAt(self._offset(timestamp), -1, -1) for each, timestamp in wanted.items()}
+
+    def _offset(self, timestamp: int) -> int:
+        if timestamp in (EARLIEST, LATEST):
+            return 20 if timestamp == EARLIEST else 50
+        return 40 if timestamp <= (NOW_S - 3600) * 1000 else -1
+
+
+def begins(app: App, topic: str, reset: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(time, "time", lambda: NOW_S)
+    clients = Clients(cast("Any", Cluster()), cast("Any", None), threading.Event())
+    offsets = StartOffsets(clients, "app", app.topology().sub_topologies(), reset)
+    return offsets.of([TopicPartition(topic, 0)], stable=True)[TopicPartition(topic, 0)][0]
+
+
+@pytest.mark.parametrize(
+    ("reset", "offset"),
+    [("earliest", 20), ("latest", 50), ("by_duration:PT2H", 40), ("by_duration:PT1M", 50)],
+)
+@pytest.mark.parametrize("by_source", [True, False])
+def test_an_input_begins_where_its_source_says_or_the_application(
+    reset: str, offset: int, by_source: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = App("app")
+    app.stream("in", reset=reset if by_source else None).to("out")
+    assert begins(app, "in", "latest" if by_source else reset, monkeypatch) == offset
+
+
+def test_a_repartition_topic_is_read_from_its_beginning_whatever_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = App("app")
+    app.stream("in").repartition(name="again").to("out")
+    assert begins(app, "app-again-repartition", "latest", monkeypatch) == 20
+
+
+def test_without_any_place_to_begin_the_input_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = App("app")
+    app.stream("in", reset="none").to("out")
+    with pytest.raises(UserError, match="in-0 has no committed offset of app"):
+        begins(app, "in", "earliest", monkeypatch)
