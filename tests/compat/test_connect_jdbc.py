@@ -12,6 +12,7 @@ from headwater.base.ids import TopicPartition
 from headwater.connect.connectors.jdbc_sink import JdbcSinkConnector
 from headwater.connect.connectors.jdbc_source import JdbcSourceConnector
 from headwater.connect.data import schema as s
+from headwater.connect.data.record import SourceRecord
 from headwater.connect.data.struct import Struct
 from headwater.connect.errors import ConnectError, RetriableError
 from headwater.testing.connect import ConnectWorker, SinkKit, SourceKit
@@ -181,3 +182,59 @@ def test_a_task_asleep_in_its_first_batch_does_not_write_over_an_offset_that_was
     again.close()
     assert rows(database, "SELECT id FROM t") == [(3,)]
     assert rows(database, "SELECT connector, next_offset, generation FROM p ORDER BY 1") == [("kit", 4, 1), ("other", 4, 0)]  # fmt: skip
+
+
+def source(database: Postgres, **config: str) -> SourceKit:
+    named = {name.replace("_", "."): value for name, value in config.items()}
+    quick = {"topic.prefix": "p-", "poll.interval.ms": "1", "table.poll.interval.ms": "1000000"}
+    return SourceKit(JdbcSourceConnector, {"connection.url": f"jdbc:{database.url}", **quick, **named})
+
+
+def first_of(database: Postgres, **config: str) -> SourceRecord:
+    kit = source(database, **config)
+    try:
+        return kit.poll()[0]
+    finally:
+        kit.task.close()  # type: ignore[attr-defined]
+        kit.connector.stop()
+
+
+def test_tables_of_every_schema_are_found_by_whole_and_bare_names(database: Postgres) -> None:
+    """Those of other schemas than the first one were not there, and `public.users` was no name."""
+    rows(database, "CREATE SCHEMA sales; CREATE TABLE users (id INT); CREATE TABLE sales.\"a.b\" (id INT); CREATE VIEW all_users AS TABLE users")  # fmt: skip
+    rows(database, "CREATE TABLE days (d DATE) PARTITION BY RANGE (d)")
+    rows(database, "CREATE TABLE day1 PARTITION OF days FOR VALUES FROM ('2020-01-01') TO ('2020-01-02')")
+    rows(database, "INSERT INTO users VALUES (1); INSERT INTO sales.\"a.b\" VALUES (2); INSERT INTO days VALUES ('2020-01-01')")  # fmt: skip
+    chosen: list[dict[str, str]] = [
+        {"table_whitelist": "sales.a.b"}, {"table_whitelist": '"sales"."a.b"'}, {"table_whitelist": "a.b"},
+        {"schema_pattern": "sal%"}, {"table_include_list": r"sales\..*"}, {"table_blacklist": "public.users,day1"},
+    ]  # fmt: skip
+    for each in chosen:
+        record = first_of(database, mode="incrementing", incrementing_column_name="id", **each)
+        assert record.source_partition == {"protocol": "1", "table": "sales.a.b"}
+        assert (record.topic, record.value.schema.name, record.value.get("id")) == ("p-a.b", "a.b", 2)
+    assert first_of(database, table_types="VIEW").topic == "p-all_users"
+    assert first_of(database, table_types="partitioned table").topic == "p-days"
+    rows(database, "CREATE TABLE sales.users (id INT)")
+    with pytest.raises(ConnectError, match=r"would be in one: public\.users, sales\.users"):
+        source(database)
+    with pytest.raises(ConnectError, match="no table to read"):
+        source(database, table_whitelist="nonesuch")
+
+
+def test_types_without_one_of_connects_are_text_as_the_database_writes_it(database: Postgres) -> None:
+    """JSON and arrays were as Python writes them: {'a': True}."""
+    rows(database, """CREATE TABLE t (a JSONB, b TEXT[], c INTERVAL, d INT4RANGE, e NUMERIC, f UUID[], g BIT(1), h OID, i NUMERIC(38, 10))""")  # fmt: skip
+    rows(database, """INSERT INTO t VALUES ('{"a": true}', '{x,NULL}', '1 mon 03:00', '[1,5)', 0.0000001, '{}', B'0', 7, 1234567890123456789012345678.5)""")  # fmt: skip
+    record = first_of(database, table_whitelist="t")
+    digits = record.value.as_dict().pop("i")
+    assert [*record.value.as_dict().values()][:8] == ['{"a": true}', "{x,NULL}", "1 mon 03:00:00", "[1,5)", "0.0000001", "{}", False, 7]  # fmt: skip
+    assert str(digits) == "1234567890123456789012345678.5000000000"
+    assert record.value.schema.field("i").schema.parameters == {"scale": "10", "connect.decimal.precision": "38"}
+
+
+def test_a_value_that_cannot_be_read_fails_the_task(database: Postgres) -> None:
+    rows(database, "CREATE TABLE t (at TIMESTAMPTZ); INSERT INTO t VALUES ('infinity')")
+    with pytest.raises(ConnectError, match="infinity") as told:
+        first_of(database)
+    assert not isinstance(told.value, RetriableError)

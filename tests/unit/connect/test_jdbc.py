@@ -10,9 +10,16 @@ from typing import Any
 
 import pytest
 
+from headwater.connect.api import OffsetReader
 from headwater.connect.connector_config.validation import validate
 from headwater.connect.connectors.jdbc_sink import JdbcSinkConnector
-from headwater.connect.connectors.jdbc_source import JdbcSourceConnector, JdbcSourceTask, is_whole
+from headwater.connect.connectors.jdbc_source import (
+    JdbcSourceConnector,
+    JdbcSourceTask,
+    is_whole,
+    offsets_by_table,
+    stored_of,
+)
 from headwater.connect.connectors.jdbc_url import dialect_of
 from headwater.connect.data import schema as s
 from headwater.connect.data.record import Header, SinkRecord
@@ -356,6 +363,54 @@ def test_new_and_deleted_tables_are_noticed(database: Database) -> None:
     assert not context.asked.acquire(blocking=False)
 
 
+def test_offsets_under_the_bare_name_of_a_table_count_where_its_whole_name_has_none() -> None:
+    class Reader(OffsetReader):
+        def all(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+            return [
+                ({"table": "a"}, {"incrementing": 1}),
+                ({"protocol": "1", "table": "b"}, {"incrementing": 2}),
+                ({"protocol": "1", "table": "public.b"}, {"incrementing": 3}),
+                ({"file": "x"}, {"position": 4}),
+            ]
+
+    found = offsets_by_table(Reader())
+    assert stored_of(found, ["public", "a"]) == {None: {"incrementing": 1}}
+    assert stored_of(found, ["public", "b"]) == {None: {"incrementing": 3}}
+    assert stored_of(found, ["public", "c"]) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("a", ["a"]),
+        ("a.b", ["a", "b"]),
+        ('"a.b"', ["a.b"]),
+        ('s."a.b"', ["s", "a.b"]),
+        ('"s"."t"', ["s", "t"]),
+        ('"a""."', ['a".']),
+        ('a"b', ['a"b']),
+        ('"a', ['"a']),
+    ],
+)
+def test_a_name_has_parts_which_may_be_quoted(name: str, parts: list[str]) -> None:
+    pytest.importorskip("psycopg")
+    dialect = dialect_of(JdbcSinkConnector.config_def.parse({"connection.url": "jdbc:postgresql://h/x"}))
+    assert dialect.parts(name) == parts
+    assert dialect.parts(dialect.whole_name(*parts)) == parts
+
+
+def test_queries_without_rows_end_a_poll_each(database: Database, sources: list[Source]) -> None:
+    """One of many tables without rows ended in "maximum recursion depth exceeded", and held up a stop before."""
+    for number in range(3):
+        database(f"CREATE TABLE t{number} (i INT)")
+    sources.append(Source(database, poll_interval_ms="1"))
+    asked = []
+    for query in sources[0].task._queries:  # type: ignore[attr-defined]
+        query.rows = lambda *_: iter(asked.append(1) or ())
+    assert sources[0].task.poll() is None
+    assert len(asked) == 1
+
+
 def test_a_database_that_is_away_is_asked_again(database: Database, sources: list[Source]) -> None:
     database("CREATE TABLE t (id INTEGER PRIMARY KEY)")
     source = Source(database, mode="incrementing", incrementing_column_name="id")
@@ -400,6 +455,7 @@ def test_a_database_that_is_away_at_the_start_fails_the_task_after_some_attempts
 def test_attempts_to_connect_have_pauses_between_them(
     database: Database, sources: list[Source], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    database("CREATE TABLE t (id INTEGER PRIMARY KEY)")
     source = Source(database, connection_backoff_ms="1000000")
     sources.append(source)
     asked = []
@@ -677,6 +733,8 @@ def test_what_has_no_schema_or_no_table_is_told(database: Database) -> None:
             {"connector.class": "io.confluent.connect.jdbc.JdbcSinkConnector", "topics": "t", "insert.mode": "upsert"},
             "pk.mode",
         ),
+        ({"connector.class": "JdbcSource", "topic.prefix": "p", "table.types": "view,synonym"}, "table.types"),
+        ({"connector.class": "JdbcSource", "topic.prefix": "p", "schema.pattern": "s"}, "schema.pattern"),
         ({"connector.class": "JdbcSink", "topics": "t", "delete.enabled": "true"}, "delete.enabled"),
         ({"connector.class": "JdbcSource", "topic.prefix": "p", "table.include.list": "a(?=b)"}, "table.include.list"),
         (

@@ -1,7 +1,8 @@
 """JdbcSource: rows of tables, or of a query, as records; whole tables again and again, or only what is new.
 
 What a mode can miss is in the docs of `mode`. Offsets and partitions have the names of the connector that this follows:
-{"protocol": "1", "table": ...} or {"query": "query"}; {"incrementing": n, "timestamp": ms, "timestamp_nanos": n}. A
+{"protocol": "1", "table": "schema.table"} or {"query": "query"}; {"incrementing": n, "timestamp": ms,
+"timestamp_nanos": n}. Where there is none, one of the table's bare name counts, as older versions of both had it. A
 part of a table (table.partitions) has a partition of its own, with "part": "0", and its offset says of how many
 ("parts") it is one, and by which column ("column"): with other ones, rows are in other parts, so such offsets are
 refused.
@@ -18,8 +19,8 @@ from typing import Any, ClassVar, Final
 from headwater.base.config.validators import AtLeast, OneOf
 from headwater.connect.api import OffsetReader, SourceConnector, SourceTask
 from headwater.connect.config.definition import ConfigDef, ConfigValue
-from headwater.connect.config.keys import HIGH, LOW, MEDIUM, REQUIRED, listing, long, text, whole
-from headwater.connect.connectors.jdbc_dialects import Column, Dialect, from_database, moment_of
+from headwater.connect.config.keys import HIGH, LOW, MEDIUM, REQUIRED, NonEmptyList, listing, long, text, whole
+from headwater.connect.connectors.jdbc_dialects import Column, Dialect, Wanted, from_database, moment_of
 from headwater.connect.connectors.jdbc_url import CONNECTION_KEYS, check_url, dialect_of, refuse
 from headwater.connect.data.logical import millis_to_timestamp, scale_of, timestamp_to_millis
 from headwater.connect.data.record import SourceRecord
@@ -31,7 +32,7 @@ from headwater.connect.java_regex import compile_java
 _TABLES: Final = "tables"  # of a task: names, or names with the part that is read
 _NEXT, _PART = "\x1f", "\x1e"
 _EPOCH: Final = millis_to_timestamp(0)
-_REFUSED: Final = ("catalog.pattern", "schema.pattern", "numeric.mapping", "numeric.precision.mapping", "query.suffix", "dialect.name", "table.types", "timestamp.granularity", "transaction.isolation.mode", "date.timezone", "incrementing.column.mapping", "timestamp.columns.mapping", "validate.non.null", "query.masked", "query.retry.attempts", "quote.sql.identifiers", "table.monitoring.startup.polling.limit.ms", "date.calendar.system", "max.buffer.size", "poll.linger.ms")  # fmt: skip
+_REFUSED: Final = ("numeric.mapping", "numeric.precision.mapping", "query.suffix", "dialect.name", "timestamp.granularity", "transaction.isolation.mode", "date.timezone", "incrementing.column.mapping", "timestamp.columns.mapping", "validate.non.null", "query.masked", "query.retry.attempts", "quote.sql.identifiers", "table.monitoring.startup.polling.limit.ms", "date.calendar.system", "max.buffer.size", "poll.linger.ms")  # fmt: skip
 
 
 _LISTS: Final = (("table.whitelist", "table.include.list"), ("table.blacklist", "table.exclude.list"))
@@ -50,7 +51,9 @@ class _Query:
     ) -> None:
         """`part`: the one of table.partitions that is read."""
         self._dialect, self._config, self.table, self._part = dialect, config, table, part
-        self.partition = partition_of(table, part if config["mode"] != "bulk" else None)
+        names = dialect.parts(table) if table is not None else []
+        self._bare = names[-1] if names else None  # what topic and schema are called after
+        self.partition = partition_of(".".join(names) or None, part if config["mode"] != "bulk" else None)
         mode = config["mode"]
         self._incrementing = config["incrementing.column.name"] if "incrementing" in mode else None
         self._timestamps: list[str] = config["timestamp.column.name"] if "timestamp" in mode else []
@@ -130,8 +133,8 @@ class _Query:
                 )
 
     def _records(self, columns: Sequence[Column], rows: Sequence[Any], following: Sequence[Any]) -> list[SourceRecord]:
-        schema = struct([(each.name, each.schema) for each in columns], name=self.table)
-        topic = self._config["topic.prefix"] + (self.table or "")
+        schema = struct([(each.name, each.schema) for each in columns], name=self._bare)
+        topic = self._config["topic.prefix"] + (self._bare or "")
         now_ms = time.time_ns() // 1_000_000
         made = []
         nexts = [*rows[1:], *following[:1], None]
@@ -218,9 +221,18 @@ def offsets_by_table(reader: OffsetReader) -> dict[str, dict[str | None, dict[st
     found: dict[str, dict[str | None, dict[str, Any]]] = {}
     for partition, offset in reader.all():
         table, part = partition.get("table"), partition.get("part")
-        if isinstance(table, str) and partition in (partition_of(table), {**partition_of(table), "part": part}):
+        if not isinstance(table, str):
+            continue
+        if partition in ({"table": table}, partition_of(table), {**partition_of(table), "part": part}):
             found.setdefault(table, {})[None if part is None else str(part)] = offset
     return found
+
+
+def stored_of(
+    offsets: Mapping[str, dict[str | None, dict[str, Any]]], parts: Sequence[str]
+) -> dict[str | None, dict[str, Any]]:
+    """Those of one table, whose whole name has these parts. What stands under its bare name is older."""
+    return {**offsets.get(parts[-1], {}), **offsets.get(".".join(parts), {})}
 
 
 def begin_of(
@@ -256,6 +268,11 @@ def place_of(column: str, names: Sequence[str]) -> int:
     return found
 
 
+def wanted_of(config: Mapping[str, Any]) -> Wanted:
+    kinds = frozenset(each.upper() for each in config["table.types"])
+    return Wanted(kinds, config["schema.pattern"] or None, config["catalog.pattern"] or None)
+
+
 def _moment_in(offset: Mapping[str, Any] | None, config: Mapping[str, Any]) -> datetime:
     if offset is not None and "timestamp" in offset:
         whole_second = millis_to_timestamp(offset["timestamp"] // 1000 * 1000)
@@ -283,11 +300,16 @@ class JdbcSourceTask(SourceTask):
         stored = offsets_by_table(reader)
         parts = [(name, int(part) if part else None) for name, _, part in names]
         self._queries = [
-            _Query(self._dialect, config, name, begin_of(stored.get(name, {}), config, name, part), part)
+            _Query(self._dialect, config, name, begin_of(stored_of(stored, self._dialect.parts(name)), config, name, part), part)
             for name, part in parts
-        ]
+        ]  # fmt: skip
         if config["query"]:
             self._queries = [_Query(self._dialect, config, None, reader.offset({"query": "query"}))]
+        if not self._queries:
+            raise ConnectError(
+                "There is no table to read: none is there, or those that the connector is to read are not in the database as "
+                "they are named. It looks again every table.poll.interval.ms"
+            )
 
     def poll(self) -> list[SourceRecord] | None:
         try:
@@ -327,7 +349,11 @@ class JdbcSourceTask(SourceTask):
         """Whether to ask again does not help, so that the status has to say it. A table that is gone is left to the
         connector, which looks for new and deleted ones.
         """
-        if not self._dialect.refuses_statement(error) or self._asked is None:
+        if self._asked is None:
+            return False
+        if isinstance(error, self._dialect.misfits):  # a value that Python has not, such as the year 12000
+            return True
+        if not self._dialect.refuses_statement(error):
             return False
         if self._asked.table is None:
             return True
@@ -340,24 +366,21 @@ class JdbcSourceTask(SourceTask):
             return False
 
     def _next(self) -> list[SourceRecord] | None:
-        if self._open is not None:
-            found = next(self._open, None)
-            if found is not None:
-                return found
+        """None: a query has ended, or it is not time for the next one."""
+        if self._open is None:
+            query = min(self._queries, key=lambda each: each.due)
+            wait = query.due - time.monotonic()
+            if wait > 0:
+                self._stop.wait(min(wait, 0.5))
+                return None
+            query.due = time.monotonic() + self._config["poll.interval.ms"] / 1000
+            self._asked = query
+            self._open = query.rows(self._connection, self._config["batch.max.rows"])
+        found = next(self._open, None)
+        if found is None:
             self._open = None
             self._connection.rollback()
-        if not self._queries:
-            self._stop.wait(0.2)
-            return None
-        query = min(self._queries, key=lambda each: each.due)
-        wait = query.due - time.monotonic()
-        if wait > 0:
-            self._stop.wait(min(wait, 0.5))
-            return None
-        query.due = time.monotonic() + self._config["poll.interval.ms"] / 1000
-        self._asked = query
-        self._open = query.rows(self._connection, self._config["batch.max.rows"])
-        return self._next()
+        return found
 
     def stop(self) -> None:
         self._stop.set()
@@ -387,14 +410,17 @@ class JdbcSourceConnector(SourceConnector):
         listing("timestamp.column.name", [], MEDIUM, "The columns with the time of the last change; the first that is not null counts."),
         long("timestamp.delay.interval.ms", 0, HIGH, "How old a row must be to be read, so that transactions which began earlier can commit before.", AtLeast(0)),
         long("timestamp.initial", None, LOW, "Where timestamps begin (ms); -1: now."),
-        listing("table.whitelist", [], MEDIUM, "The tables; all of them if there is no list."),
+        listing("table.whitelist", [], MEDIUM, "The tables, by their whole names (schema.table; database.table with MariaDB) or the bare ones; all of them if there is no list."),
         listing("table.blacklist", [], MEDIUM, "Tables that are left out."),
-        listing("table.include.list", [], MEDIUM, "The tables by regular expressions (Java's, run by RE2), one of which must match a whole name; not beside table.whitelist."),
+        listing("table.include.list", [], MEDIUM, "The tables by regular expressions (Java's, run by RE2), one of which must match a whole name (schema.table), or a bare one; not beside table.whitelist."),
         listing("table.exclude.list", [], MEDIUM, "Regular expressions of tables that are left out; not beside table.blacklist."),
         whole("table.partitions", 1, MEDIUM, "In how many parts each table is read, at the same time as far as tasks.max allows. With other modes than bulk, each part has an offset of its own: rows of one table come in the order of their part alone, and neither the number nor table.partition.column can change while there are offsets.", AtLeast(1)),
         text("table.partition.column", "", MEDIUM, "The column of whole numbers (an integer type, or a decimal without fractions) whose rest, divided by table.partitions, tells the parts apart, and which does not change; incrementing.column.name if it is not given."),
+        text("schema.pattern", None, HIGH, "A pattern, as LIKE has it, of the schemas whose tables are looked for; all but the database's own if there is none. PostgreSQL alone has schemas."),
+        text("catalog.pattern", None, MEDIUM, "The database whose tables are looked for; that of connection.url if there is none. Of MariaDB and MySQL."),
+        listing("table.types", ["TABLE"], LOW, "Which kinds of tables are looked for: TABLE, VIEW; with PostgreSQL also PARTITIONED TABLE, MATERIALIZED VIEW and FOREIGN TABLE.", NonEmptyList()),
         text("query", "", MEDIUM, "A query instead of tables; topic.prefix is then the topic."),
-        text("topic.prefix", REQUIRED, HIGH, "The topic of a table is this and its name."),
+        text("topic.prefix", REQUIRED, HIGH, "The topic of a table is this and its name, without that of its schema."),
         whole("poll.interval.ms", 5000, HIGH, "How often a table is asked.", AtLeast(1)),
         whole("batch.max.rows", 100, LOW, "Rows that one poll gives at most.", AtLeast(1)),
         long("table.poll.interval.ms", 60_000, LOW, "How often new and deleted tables are looked for.", AtLeast(1)),
@@ -416,7 +442,7 @@ class JdbcSourceConnector(SourceConnector):
     def _find(self) -> list[str]:
         connection = self._dialect.connect()
         try:
-            found = self._dialect.tables(connection)
+            found = self._dialect.tables(connection, wanted_of(self._config))
         except self._dialect.errors as error:
             raise ConnectError(f"The tables cannot be listed: {self._dialect.message(error)}") from None
         finally:
@@ -425,11 +451,20 @@ class JdbcSourceConnector(SourceConnector):
         return [each for each in found if (included is None or included(each)) and not (excluded and excluded(each))]
 
     def _chosen(self, names: str, patterns: str) -> Callable[[str], bool] | None:
-        """Whether a table is in one of the two lists; None: there is neither."""
+        """Whether a table is in one of the two lists, by its whole name or the bare one; None: there is neither."""
         given, compiled = set(self._config[names]), [compile_java(each) for each in self._config[patterns]]
         if not given and not compiled:
             return None
-        return lambda table: table in given or any(each.fullmatch(table) is not None for each in compiled)
+
+        def chosen(table: str) -> bool:
+            parts = self._dialect.parts(table)
+            quoted = ".".join(f"{mark}{each}{mark}" for mark in (self._dialect.quotation_mark,) for each in parts)
+            known = (".".join(parts), parts[-1])
+            return any(each in given for each in (*known, quoted)) or any(
+                each.fullmatch(name) is not None for each in compiled for name in known
+            )
+
+        return chosen
 
     def _watch(self) -> None:
         while not self._stop.wait(self._config["table.poll.interval.ms"] / 1000):
@@ -444,11 +479,24 @@ class JdbcSourceConnector(SourceConnector):
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         if self._config["query"]:
             return [dict(self.props)]
+        self._check_topics()
         parts, shares = self._config["table.partitions"], self._tables
         if parts > 1:
             shares = [f"{name}{_PART}{part}" for part in range(parts) for name in self._tables]
         count = max(1, min(max_tasks, len(shares)))
         return [{**self.props, _TABLES: _NEXT.join(shares[at::count])} for at in range(count)]
+
+    def _check_topics(self) -> None:
+        """Raises ConnectError if rows of two tables would be in one topic."""
+        by_topic: dict[str, list[str]] = {}
+        for each in self._tables:
+            by_topic.setdefault(self._dialect.parts(each)[-1], []).append(each)
+        twice = [", ".join(names) for names in by_topic.values() if len(names) > 1]
+        if twice:
+            raise ConnectError(
+                f"A topic has the name of its table without that of the schema, so rows of several tables would be in one: {'; '.join(twice)}. "
+                "Choose by table.whitelist, table.blacklist or schema.pattern so that there is one of each name"
+            )
 
     def stop(self) -> None:
         stop = getattr(self, "_stop", None)
@@ -482,3 +530,12 @@ class JdbcSourceConnector(SourceConnector):
             except ConfigError as error:
                 found[patterns].errors.append(str(error))
         check_url(found)
+        if not found["connection.url"].errors and not found["db.timezone"].errors:
+            dialect = dialect_of({name: each.value for name, each in found.items()})
+            unknown = [each for each in found["table.types"].value or [] if each.upper() not in dialect.table_kinds]
+            if unknown:
+                known = ", ".join(dialect.table_kinds)
+                found["table.types"].errors.append(f"{unknown[0]} is none of this database's: {known}")
+            for name in ("schema.pattern", "catalog.pattern"):
+                if found[name].value and name != dialect.narrowed_by:
+                    found[name].errors.append("It has no effect with this database; remove it")

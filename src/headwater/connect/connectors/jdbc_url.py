@@ -10,8 +10,9 @@ from urllib.parse import unquote, urlsplit
 
 from headwater.connect.config.definition import ConfigValue
 from headwater.connect.config.keys import HIGH, MEDIUM, REQUIRED, NonEmptyText, TimeZone, secret, text
-from headwater.connect.connectors.jdbc_dialects import Dialect, Postgresql, Sqlite
+from headwater.connect.connectors.jdbc_dialects import Dialect, Sqlite
 from headwater.connect.connectors.jdbc_mariadb import Mariadb
+from headwater.connect.connectors.jdbc_postgresql import Postgresql
 from headwater.connect.errors import ConfigError
 
 CONNECTION_KEYS: Final = (
