@@ -6,19 +6,17 @@ import threading
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from headwater.connect.api import OffsetReader
 from headwater.connect.connector_config.validation import validate
+from headwater.connect.connectors.jdbc_queries import is_whole, offsets_by_table, stored_of
 from headwater.connect.connectors.jdbc_sink import JdbcSinkConnector
 from headwater.connect.connectors.jdbc_source import (
     JdbcSourceConnector,
     JdbcSourceTask,
-    is_whole,
-    offsets_by_table,
-    stored_of,
 )
 from headwater.connect.connectors.jdbc_url import dialect_of
 from headwater.connect.data import schema as s
@@ -58,6 +56,7 @@ class Source(SourceKit):
                 "topic.prefix": "db-",
                 "poll.interval.ms": "1",
                 "table.poll.interval.ms": "1000000",
+                "validate.non.null": "false",
                 **named,
             },
         )
@@ -363,17 +362,72 @@ def test_new_and_deleted_tables_are_noticed(database: Database) -> None:
     assert not context.asked.acquire(blocking=False)
 
 
-def test_offsets_under_the_bare_name_of_a_table_count_where_its_whole_name_has_none() -> None:
-    class Reader(OffsetReader):
-        def all(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-            return [
-                ({"table": "a"}, {"incrementing": 1}),
-                ({"protocol": "1", "table": "b"}, {"incrementing": 2}),
-                ({"protocol": "1", "table": "public.b"}, {"incrementing": 3}),
-                ({"file": "x"}, {"position": 4}),
-            ]
+def test_a_column_that_may_be_null_fails_the_task_unless_it_is_allowed(
+    database: Database, sources: list[Source]
+) -> None:
+    """Rows with a null there were never read, and nobody said so."""
+    database("CREATE TABLE t (id INTEGER, at TIMESTAMP, other TIMESTAMP NOT NULL)")
+    database("INSERT INTO t VALUES (1, NULL, '2020-01-01')")
+    modes = [("incrementing", "ID", "", True), ("timestamp", "", "at", True), ("timestamp", "", "at,other", False)]
+    for mode, number, times, refused in modes:
+        kit = Source(database, mode=mode, incrementing_column_name=number, timestamp_column_name=times, validate_non_null="true")  # fmt: skip
+        sources.append(kit)
+        if not refused:
+            assert len(kit.rows()) == 1
+            continue
+        with pytest.raises(
+            ConnectError, match=r"Rows of t with a null in .* declare NOT NULL, or set validate\.non\.null"
+        ):
+            kit.rows()
 
-    found = offsets_by_table(Reader())
+
+def test_the_column_that_the_database_counts_up_is_found(database: Database, sources: list[Source]) -> None:
+    database("CREATE TABLE t (name TEXT, id INTEGER PRIMARY KEY AUTOINCREMENT)")
+    database("INSERT INTO t (name) VALUES ('a')")
+    database("CREATE TABLE u (id INTEGER PRIMARY KEY)")
+    sources += [Source(database, mode="incrementing", table_whitelist=each) for each in "tu"]
+    assert sources[0].rows() == [{"name": "a", "id": 1}]
+    sources[0].commit()
+    assert sources[0].offsets.all() == [({"protocol": "1", "table": "t"}, {"incrementing": 1})]
+    with pytest.raises(ConnectError, match="u has no column that the database counts up"):
+        sources[1].rows()
+
+
+def test_columns_of_modes_by_table(database: Database, sources: list[Source]) -> None:
+    for table, column in (("orders", "n"), ("users", "at")):
+        database(f"CREATE TABLE {table} (n INTEGER NOT NULL, at TIMESTAMP NOT NULL, {column}2 INT)")
+        database(f"INSERT INTO {table} (n, at) VALUES (1, '2020-01-01')")
+    mapping = {"incrementing_column_mapping": "ord.*:n, us.*:n", "timestamp_columns_mapping": "users:[at|n],o.*: [at]"}
+    for table in ("orders", "users"):
+        sources.append(Source(database, mode="timestamp+incrementing", table_include_list=f"{table}.*", **mapping))
+        assert len(sources[-1].rows()) == 1
+        assert sources[-1].rows() == []
+    mapping["incrementing_column_mapping"] = "o.*:n,.*:n"
+    with pytest.raises(ConnectError, match="2 of the patterns match the table orders; it needs exactly one"):
+        Source(database, mode="incrementing", table_include_list="orders", **mapping)
+
+
+def test_a_suffix_stands_behind_each_query(database: Database, sources: list[Source]) -> None:
+    database("CREATE TABLE t (id INTEGER NOT NULL)")
+    database("INSERT INTO t VALUES (1), (2), (3)")
+    for config in ({"mode": "incrementing", "incrementing_column_name": "id"}, {"query_masked": "SELECT * FROM t WHERE id % 2 < 2"}):  # fmt: skip
+        kit = Source(database, query_suffix=" LIMIT 1 ", poll_interval_ms="1000000", **config)
+        sources.append(kit)
+        assert [record.value.get("id") for record in kit.task.poll()] == [1]
+        assert kit.task.poll() is None
+    assert sources[0].rows()[0] == {"id": 2}
+
+
+def test_offsets_under_the_bare_name_of_a_table_count_where_its_whole_name_has_none() -> None:
+    reader: Any = SimpleNamespace(
+        all=lambda: [
+            ({"table": "a"}, {"incrementing": 1}),
+            ({"protocol": "1", "table": "b"}, {"incrementing": 2}),
+            ({"protocol": "1", "table": "public.b"}, {"incrementing": 3}),
+            ({"file": "x"}, {"position": 4}),
+        ]
+    )
+    found = offsets_by_table(reader)
     assert stored_of(found, ["public", "a"]) == {None: {"incrementing": 1}}
     assert stored_of(found, ["public", "b"]) == {None: {"incrementing": 3}}
     assert stored_of(found, ["public", "c"]) == {}
@@ -405,8 +459,13 @@ def test_queries_without_rows_end_a_poll_each(database: Database, sources: list[
         database(f"CREATE TABLE t{number} (i INT)")
     sources.append(Source(database, poll_interval_ms="1"))
     asked = []
+
+    def rows(*_: Any) -> Iterator[Any]:
+        asked.append(1)
+        yield from ()
+
     for query in sources[0].task._queries:  # type: ignore[attr-defined]
-        query.rows = lambda *_: iter(asked.append(1) or ())
+        query.rows = rows
     assert sources[0].task.poll() is None
     assert len(asked) == 1
 
@@ -711,10 +770,20 @@ def test_what_has_no_schema_or_no_table_is_told(database: Database) -> None:
 @pytest.mark.parametrize(
     ("config", "wrong"),
     [
-        ({"connector.class": "JdbcSource", "topic.prefix": "p", "mode": "incrementing"}, "incrementing.column.name"),
+        (
+            {"connector.class": "JdbcSource", "topic.prefix": "p", "mode": "incrementing", "query": "SELECT 1"},
+            "incrementing.column.name",
+        ),
+        ({"connector.class": "JdbcSource", "query": "SELECT 1"}, "topic.prefix"),
+        ({"connector.class": "JdbcSource", "incrementing.column.mapping": "a.*:id,b"}, "incrementing.column.mapping"),
+        (
+            {"connector.class": "JdbcSource", "mode": "timestamp", "timestamp.columns.mapping": "a.*:at"},
+            "timestamp.columns.mapping",
+        ),
+        ({"connector.class": "JdbcSource", "dialect.name": "PostgreSqlDatabaseDialect"}, "dialect.name"),
         ({"connector.class": "JdbcSource", "topic.prefix": "p", "mode": "timestamp"}, "timestamp.column.name"),
         ({"connector.class": "JdbcSource", "topic.prefix": "p", "query": "q", "table.whitelist": "t"}, "query"),
-        ({"connector.class": "JdbcSource", "topic.prefix": "p", "numeric.mapping": "best_fit"}, "connection.url"),
+        ({"connector.class": "JdbcSource", "topic.prefix": "p", "numeric.mapping": "worst_fit"}, "numeric.mapping"),
         ({"connector.class": "JdbcSource", "topic.prefix": "p", "connection.url": "jdbc:oracle:x"}, "connection.url"),
         ({"connector.class": "JdbcSource", "topic.prefix": "p", "db.timezone": "Europe/Berlin"}, "db.timezone"),
         ({"connector.class": "JdbcSource", "topic.prefix": "p", "db.timezone": "Middle/Earth"}, "db.timezone"),
@@ -772,8 +841,10 @@ def test_a_wrong_address_of_postgresql_is_told_before_anything_starts_and_withou
     ("properties", "refused"),
     [
         ({"connection.ssl": "on"}, True),  # of Java's driver
-        ({"date.timezone": "UTC"}, True),
-        ({"quote.sql.identifiers": "never"}, True),
+        ({"date.timezone": "Europe/Berlin"}, True),
+        ({"date.timezone": "UTC"}, False),
+        ({"quote.sql.identifiers": "NEVER"}, False),
+        ({"dialect.name": "SqliteDatabaseDialect"}, False),
         ({"quote.sql.identifiers": "always"}, False),
         ({"connection.user": "me", "connection.password": "secret"}, False),
     ],

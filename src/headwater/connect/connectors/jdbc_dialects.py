@@ -45,6 +45,9 @@ class Dialect:
     misfits: tuple[type[Exception], ...]  # of `errors`: the value can never be taken
     conflicts: tuple[type[Exception], ...]  # of `errors`: the row does not go with others, which may change
     locking_read = ""  # makes a SELECT see what is committed now, whatever the transaction saw before
+    java_name: str  # of the original's class
+    folds_names = False  # quote.sql.identifiers=never
+    maps_numerics = False  # whether numeric.mapping is for its decimals
     narrowed_by = ""  # which of schema.pattern and catalog.pattern counts
     table_kinds: Mapping[str, Any] = {}  # by the names of JDBC's drivers: what the database calls them
 
@@ -208,6 +211,7 @@ class Sqlite(Dialect):
     errors = (sqlite3.Error,)
     misfits = (sqlite3.DataError,)
     conflicts = (sqlite3.IntegrityError,)
+    java_name = "SqliteDatabaseDialect"
     table_kinds: Mapping[str, Any] = {"TABLE": "table", "VIEW": "view"}
 
     def __init__(self, path: str) -> None:

@@ -134,6 +134,7 @@ class Mariadb(Dialect):
     placeholder = "%s"
     quotation_mark = "`"
     locking_read = " FOR UPDATE"
+    java_name = "MySqlDatabaseDialect"
     narrowed_by = "catalog.pattern"
     table_kinds: Mapping[str, Any] = {"TABLE": "BASE TABLE", "VIEW": "VIEW"}
 

@@ -92,6 +92,8 @@ def _schema_of(kind: str, modifier: int) -> Schema:
 class Postgresql(Dialect):
     placeholder = "%s"
     binds_as_is = True
+    java_name = "PostgreSqlDatabaseDialect"
+    maps_numerics = True
     narrowed_by = "schema.pattern"
     table_kinds: Mapping[str, Any] = {
         "TABLE": "r", "PARTITIONED TABLE": "p", "VIEW": "v", "MATERIALIZED VIEW": "m", "FOREIGN TABLE": "f"
@@ -137,6 +139,9 @@ class Postgresql(Dialect):
 
     def escaped(self, sql: str) -> str:
         return sql.replace("%", "%%")
+
+    def quote_column(self, name: str) -> str:
+        return super().quote_column(name.lower() if self.folds_names else name)
 
     def cursor(self, connection: Any) -> Any:
         return connection.cursor(name="headwater_connect")

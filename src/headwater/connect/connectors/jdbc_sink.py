@@ -23,7 +23,7 @@ from headwater.connect.connectors.jdbc_url import CONNECTION_KEYS, check_url, di
 from headwater.connect.data.record import SinkRecord
 from headwater.connect.errors import ConnectError, DataError, RetriableError
 
-_REFUSED: Final = ("dialect.name", "table.types", "quote.sql.identifiers", "mssql.use.merge.holdlock", "date.timezone", "trim.sensitive.log", "timestamp.precision.mode", "timestamp.fields.list", "replace.null.with.default", "date.calendar.system", "string.output.value.column.name")  # fmt: skip
+_REFUSED: Final = ("table.types", "mssql.use.merge.holdlock", "date.timezone", "trim.sensitive.log", "timestamp.precision.mode", "timestamp.fields.list", "replace.null.with.default", "date.calendar.system", "string.output.value.column.name")  # fmt: skip
 
 
 class JdbcSinkTask(SinkTask):
@@ -198,7 +198,9 @@ class JdbcSinkTask(SinkTask):
             self._known[row.table] = known
         if row.others is None:
             return
-        missing = [name for name in row.cells if name not in known]
+        # In other letters too: whether they are others to it, the database itself says.
+        there = {name.casefold() for name in known}
+        missing = [name for name in row.cells if name.casefold() not in there]
         if missing and not self._config["auto.evolve"]:
             raise ConnectError(f"The table {row.table!r} has no column {missing[0]!r}, and auto.evolve is false")
         for name in missing:
