@@ -5,6 +5,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time
+from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -722,9 +723,11 @@ def test_a_database_that_stays_away_ends_the_task_after_its_retries(database: Da
     kit.close()
 
 
-def test_a_database_that_cannot_be_connected_ends_the_task_after_its_retries(tmp_path: Path) -> None:
-    """The task tried for ever, whatever max.retries was, and its status said RUNNING."""
-    kit = SinkKit(JdbcSinkConnector, {"connection.url": f"jdbc:sqlite:{tmp_path}/gone/my.db", "max.retries": "1"})
+def test_a_database_that_cannot_be_connected_ends_the_task_after_its_attempts(tmp_path: Path) -> None:
+    """The task tried for ever, and its status said RUNNING."""
+    kit = SinkKit(
+        JdbcSinkConnector, {"connection.url": f"jdbc:sqlite:{tmp_path}/gone/my.db", "connection.attempts": "2"}
+    )
     with pytest.raises(RetriableError, match="Cannot open the database"):
         put(kit, row(1))
     with pytest.raises(ConnectError, match="Cannot open the database") as told:
@@ -762,9 +765,76 @@ def test_what_has_no_schema_or_no_table_is_told(database: Database) -> None:
     kit = sink(database)
     kit.put({"id": 1})
     assert "structs" in str(kit.reported[0][1])
-    with pytest.raises(ConnectError, match=r"auto\.create"):
-        put(kit, row(1))
+    put(kit, row(1))
+    assert str(kit.reported[1][1]) == "There is no table 't', and auto.create is false"
     kit.close()
+
+
+def test_a_record_whose_fields_the_table_has_not_is_reported_and_the_others_are_written(database: Database) -> None:
+    """It failed the task, whatever errors.tolerance said."""
+    database("CREATE TABLE t (ID INTEGER, name TEXT, at TEXT)")
+    kit = sink(database)
+    wider, strict = (s.struct([("id", s.INT64), ("more", each)]) for each in (s.OPTIONAL_STRING, s.STRING))
+    records = [kit.record(Struct(each, {"id": 2, "more": "x"}), schema=each) for each in (wider, strict)]
+    kit.put(kit.record(row(1), schema=ROW), records[0], kit.record(row(3), schema=ROW))
+    kit.close()
+    assert database("SELECT id FROM t") == [(1,), (3,)]  # ID is found in other letters
+    assert [str(error) for _, error in kit.reported] == ["The table 't' has no column 'more', and auto.evolve is false"]
+    kit = sink(database, auto_evolve="true")
+    kit.put(records[1])
+    assert str(kit.reported[0][1]) == "The new column 'more' of 't' would have to be optional, or have a default"
+    kit.put(records[0])
+    kit.close()
+    assert database("SELECT id, more FROM t") == [(1, None), (3, None), (2, "x")]
+
+
+def test_columns_have_the_order_and_the_defaults_of_the_fields(database: Database) -> None:
+    """Rows that were there had nulls in a new column, whatever the default of its field."""
+    database("CREATE TABLE u (id INTEGER)")
+    database("INSERT INTO u VALUES (1)")
+    fields = [
+        ("name", s.STRING.changed(default="it's %s")), ("id", s.INT64), ("flag", s.BOOLEAN.changed(default=True)),
+        ("five", s.OPTIONAL_INT32.changed(default=5)), ("day", s.DATE_SCHEMA.changed(default=date(2020, 2, 29))),
+        ("at", s.TIMESTAMP_SCHEMA.changed(default=datetime(2020, 1, 1, tzinfo=UTC))), ("share", s.FLOAT64.changed(default=0.5)),
+        ("price", s.decimal_schema(2).changed(default=Decimal("1E+2"))), ("raw", s.BYTES.changed(default=b"\x00\xff")), ("no", s.OPTIONAL_STRING),
+    ]  # fmt: skip
+    schema = s.struct(fields)
+    for table in "tu":
+        kit = sink(database, auto_create="true", auto_evolve="true", table_name_format=table, pk_mode="RECORD_VALUE", pk_fields="id", insert_mode="INSERT")  # fmt: skip
+        value = Struct(schema, {"id": 7})
+        kit.put(kit.record(value, schema=schema))
+        kit.close()
+    rest = (1, 5, "2020-02-29", "2020-01-01 00:00:00.000", 0.5, 100, b"\x00\xff", None)
+    assert database("SELECT * FROM t") == [("it's %s", 7, *rest)]
+    assert database("SELECT * FROM u WHERE id = 1") == [(1, "it's %s", *rest)]
+
+
+def test_a_null_stays_one_if_defaults_are_not_to_replace_it(database: Database) -> None:
+    schema = s.struct([("id", s.INT64), ("five", s.OPTIONAL_INT32.changed(default=5))])
+    kit = sink(database, auto_create="true", replace_null_with_default="false")
+    kit.put(*(kit.record(Struct(schema, {"id": each}), schema=schema) for each in (1, 2)))
+    kit.close()
+    assert database("SELECT * FROM t") == [(1, None), (2, None)]
+
+
+def test_a_value_that_is_a_text_has_a_column_of_its_own(database: Database) -> None:
+    kit = sink(database, auto_create="true", pk_mode="kafka", insert_mode="upsert")
+    kit.put(kit.record("one", schema=s.STRING), dataclasses.replace(kit.record("two", schema=s.STRING), topic="t"))
+    kit.close()
+    assert database("SELECT __connect_offset, record_value FROM t") == [(0, "one"), (1, "two")]
+    kit = sink(database, fields_whitelist="a")
+    kit.put(kit.record("one", schema=s.STRING))
+    assert "a text has no fields" in str(kit.reported[0][1])
+    kit.close()
+
+
+def test_the_topic_of_a_key_is_the_one_that_transforms_made_of_it(database: Database) -> None:
+    kit = sink(database, auto_create="true", pk_mode="kafka")
+    for number in (1, 2):  # the second goes by the shape of the first
+        routed = dataclasses.replace(kit.record(row(number), schema=ROW), topic="routed")
+        kit.put(routed)
+    kit.close()
+    assert database("SELECT __connect_topic, id FROM routed") == [("routed", 1), ("routed", 2)]
 
 
 @pytest.mark.parametrize(
@@ -856,13 +926,3 @@ def test_properties_of_the_originals_are_honoured_or_refused_by_name(
     given = {"name": "c", "connector.class": kind, "connection.url": "jdbc:sqlite:/x.db", "topics" if kind == "JdbcSink" else "topic.prefix": "t"}  # fmt: skip
     errors = validate(Catalog(installed=False), {**given, **properties}).values["connection.url"].errors
     assert errors == [f"{name} is not supported here; remove it" for name in properties if refused]
-
-
-@pytest.mark.parametrize("name", ["connection.attempts", "connection.backoff.ms"])
-def test_a_source_counts_attempts_to_connect_and_a_sink_retries(name: str) -> None:
-    given = {"name": "c", "connection.url": "jdbc:sqlite:/x.db", "topics": "t", "topic.prefix": "t", name: "3"}
-    errors = [
-        validate(Catalog(installed=False), {**given, "connector.class": kind}).values["connection.url"].errors
-        for kind in ("JdbcSource", "JdbcSink")
-    ]
-    assert errors == [[], [f"{name} is not supported here; remove it"]]

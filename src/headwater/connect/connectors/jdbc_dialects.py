@@ -5,10 +5,11 @@ Identifiers are always quoted, values always bound. A dialect makes connections 
 is executed with parameters, if only with none: drivers whose placeholder is `%s` read a `%` otherwise.
 """
 
+import math
 import re
 import sqlite3
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
@@ -45,6 +46,7 @@ class Dialect:
     misfits: tuple[type[Exception], ...]  # of `errors`: the value can never be taken
     conflicts: tuple[type[Exception], ...]  # of `errors`: the row does not go with others, which may change
     locking_read = ""  # makes a SELECT see what is committed now, whatever the transaction saw before
+    zone: tzinfo = UTC  # of what is written into columns without one
     java_name: str  # of the original's class
     folds_names = False  # quote.sql.identifiers=never
     maps_numerics = False  # whether numeric.mapping is for its decimals
@@ -120,6 +122,39 @@ class Dialect:
     def column_type(self, schema: Schema) -> str:
         raise NotImplementedError
 
+    def default_value(self, schema: Schema, kind: str) -> str | None:
+        """SQL for the default of a column of this type, which is not null; None: none can stand there."""
+        del kind
+        value = schema.default
+        match value:
+            case bool():
+                return self._truth(value)
+            case int() | Decimal():
+                return f"{value:f}" if isinstance(value, Decimal) else str(value)
+            case float():
+                return repr(value) if math.isfinite(value) else None
+            case bytes():
+                return self._bytes(value)
+            case str():
+                return self._text(value)
+            case date() | time():  # datetime is a date
+                return self._text(self._moment(value))
+        return None
+
+    def _truth(self, value: bool) -> str:
+        return "1" if value else "0"
+
+    def _bytes(self, value: bytes) -> str:
+        return f"x'{value.hex()}'"
+
+    def _text(self, value: str) -> str | None:
+        return None if "\0" in value else self.escaped("'" + value.replace("'", "''") + "'")
+
+    def _moment(self, value: date | time) -> str:
+        if isinstance(value, datetime):
+            return value.astimezone(self.zone).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+        return value.isoformat("milliseconds") if isinstance(value, time) else value.isoformat()
+
     def key_type(self, schema: Schema) -> str:
         """Of a column that is part of a primary key."""
         return self.column_type(schema)
@@ -129,9 +164,9 @@ class Dialect:
         return "VARCHAR(249)"
 
     def to_parameter(self, schema: Schema, value: Any) -> Any:
-        if value is None or schema.type not in (Type.ARRAY, Type.MAP, Type.STRUCT):
-            return value
-        raise DataError(f"A {schema.type} has no column type; Flatten, or ReplaceField, may help")
+        if value is not None:
+            refuse_nested(schema)
+        return value
 
     def cell_parameter(self, table: str, column: str, schema: Schema, value: Any) -> Any:
         """`to_parameter`, of a value for this column."""
@@ -183,6 +218,11 @@ class Dialect:
     def _on_conflict(self, table: str, keys: Sequence[str], others: Sequence[str], action: str) -> str:
         target = ", ".join(self.quote_column(each) for each in keys)
         return f"{self.insert(table, [*keys, *others])} ON CONFLICT ({target}) {action}"
+
+
+def refuse_nested(schema: Schema) -> None:
+    if schema.type in (Type.ARRAY, Type.MAP, Type.STRUCT):
+        raise DataError(f"A {schema.type} has no column type; Flatten, or ReplaceField, may help")
 
 
 _SQLITE_TYPES: Final = (  # the first word that is in the declared type; of one that has none of them, values are text
@@ -277,6 +317,7 @@ class Sqlite(Dialect):
         return _microseconds(moment)
 
     def column_type(self, schema: Schema) -> str:
+        refuse_nested(schema)
         if schema.name in (s.DATE, s.TIME, s.TIMESTAMP):
             return {s.DATE: "DATE", s.TIME: "TIME", s.TIMESTAMP: "TIMESTAMP"}[schema.name or ""]
         if schema.name == s.DECIMAL:

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import SplitResult, parse_qsl, unquote
 from zoneinfo import ZoneInfo
 
-from headwater.connect.connectors.jdbc_dialects import ALL_TABLES, Column, Dialect, Wanted
+from headwater.connect.connectors.jdbc_dialects import ALL_TABLES, Column, Dialect, Wanted, refuse_nested
 from headwater.connect.data import schema as s
 from headwater.connect.data.logical import scale_of
 from headwater.connect.data.schema import Schema, Type
@@ -143,6 +143,7 @@ class Mariadb(Dialect):
         options = options_of(url)
         self._zone = ZoneInfo(zone) if zone != "UTC" else None
         self.needs_columns = self._zone is not None
+        self.zone = self._zone or UTC
         self._zoned: dict[str, set[str]] = {}  # by table: the columns that are TIMESTAMP
         self._compared_zoned: set[str] = set()  # of what is read
         self._options = dict(options.connection)
@@ -257,6 +258,7 @@ class Mariadb(Dialect):
         return moment.astimezone(self._zone or UTC).replace(tzinfo=None)
 
     def column_type(self, schema: Schema) -> str:
+        refuse_nested(schema)
         if schema.name == s.DECIMAL:
             return f"DECIMAL(65, {scale_of(schema)})"
         if schema.name in (s.DATE, s.TIME, s.TIMESTAMP):
@@ -272,6 +274,13 @@ class Mariadb(Dialect):
             Type.STRING: "LONGTEXT CHARACTER SET utf8mb4",
             Type.BYTES: "LONGBLOB",
         }[schema.type]
+
+    def default_value(self, schema: Schema, kind: str) -> str | None:
+        """MySQL has none of texts and bytes without a limit."""
+        return None if kind.startswith("LONG") else super().default_value(schema, kind)
+
+    def _text(self, value: str) -> str | None:
+        return super()._text(value.replace("\\", "\\\\"))
 
     def key_type(self, schema: Schema) -> str:
         if schema.type is Type.STRING:

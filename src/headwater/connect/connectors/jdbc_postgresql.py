@@ -6,9 +6,8 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from headwater.connect.connectors.jdbc_dialects import ALL_TABLES, Column, Dialect, Wanted
+from headwater.connect.connectors.jdbc_dialects import ALL_TABLES, Column, Dialect, Wanted, refuse_nested
 from headwater.connect.data import schema as s
-from headwater.connect.data.logical import scale_of
 from headwater.connect.data.schema import Schema, Type
 from headwater.connect.errors import ConfigError, RetriableError
 
@@ -89,6 +88,11 @@ def _schema_of(kind: str, modifier: int) -> Schema:
     return _TYPES.get(kind, s.STRING)
 
 
+def _items(schema: Schema) -> Schema:
+    """Of an array of whatever depth: arrays have any number of dimensions."""
+    return _items(schema.value_schema) if schema.type is Type.ARRAY and schema.value_schema is not None else schema
+
+
 class Postgresql(Dialect):
     placeholder = "%s"
     binds_as_is = True
@@ -110,6 +114,7 @@ class Postgresql(Dialect):
         self.errors = (psycopg.Error,)
         self.misfits, self.conflicts = (psycopg.DataError,), (psycopg.IntegrityError,)
         self._url, self._zone = url, zone
+        self.zone = ZoneInfo(zone)
         self._login: dict[str, Any] = {name: value for name, value in (("user", user), ("password", password)) if value}
 
     def connect(self) -> Any:
@@ -182,11 +187,26 @@ class Postgresql(Dialect):
         assert isinstance(found, datetime)
         return found.astimezone(UTC)
 
+    def to_parameter(self, schema: Schema, value: Any) -> Any:
+        if schema.type is Type.ARRAY and schema.value_schema is not None:
+            refuse_nested(_items(schema))
+            return value
+        return super().to_parameter(schema, value)
+
+    def _truth(self, value: bool) -> str:
+        return "TRUE" if value else "FALSE"
+
+    def _bytes(self, value: bytes) -> str:
+        return f"'\\x{value.hex()}'"
+
     def column_type(self, schema: Schema) -> str:
+        if schema.type is Type.ARRAY and schema.value_schema is not None:
+            return f"{self.column_type(schema.value_schema)}[]"
+        refuse_nested(schema)
         if schema.name == s.DECIMAL:
-            return f"NUMERIC(38, {scale_of(schema)})"
+            return "DECIMAL"
         if schema.name in (s.DATE, s.TIME, s.TIMESTAMP):
-            return {s.DATE: "DATE", s.TIME: "TIME", s.TIMESTAMP: "TIMESTAMP WITH TIME ZONE"}[schema.name or ""]
+            return {s.DATE: "DATE", s.TIME: "TIME", s.TIMESTAMP: "TIMESTAMP"}[schema.name or ""]
         return {
             Type.INT8: "SMALLINT",
             Type.INT16: "SMALLINT",

@@ -237,7 +237,7 @@ def mode_columns(config: Mapping[str, Any], table: str) -> tuple[str | None, lis
 
 
 def _mapped(config: Mapping[str, Any], name: str, table: str) -> str:
-    entries = [each.split(":", 1) for each in config[name]]
+    entries: list[list[str]] = [each.split(":", 1) for each in config[name]]
     found = [column.strip() for pattern, column in entries if compile_java(pattern.strip()).fullmatch(table)]
     if len(found) != 1:
         raise ConnectError(f"{name}: {len(found)} of the patterns match the table {table}; it needs exactly one")
