@@ -278,6 +278,17 @@ def test_types_without_one_of_connects_are_text_as_the_database_writes_it(databa
     assert record.value.schema.field("i").schema.parameters == {"scale": "10", "connect.decimal.precision": "38"}
 
 
+@pytest.mark.parametrize("missing", ["USAGE ON SCHEMA sales", "SELECT ON sales.t"])
+def test_a_missing_right_fails_the_task(database: Postgres, missing: str) -> None:
+    """The table was asked for again and again, and the status said RUNNING."""
+    rows(database, "CREATE SCHEMA sales; CREATE TABLE sales.t (id INT); CREATE ROLE reader LOGIN")
+    rows(database, "GRANT USAGE ON SCHEMA sales TO reader; GRANT SELECT ON sales.t TO reader")
+    rows(database, f"REVOKE {missing} FROM reader")
+    with pytest.raises(ConnectError, match="permission denied") as told:
+        first_of(database, connection_user="reader")
+    assert not isinstance(told.value, RetriableError)
+
+
 def test_a_value_that_cannot_be_read_fails_the_task(database: Postgres) -> None:
     rows(database, "CREATE TABLE t (at TIMESTAMPTZ); INSERT INTO t VALUES ('infinity')")
     with pytest.raises(ConnectError, match="infinity") as told:

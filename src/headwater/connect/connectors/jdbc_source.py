@@ -128,8 +128,8 @@ class JdbcSourceTask(SourceTask):
                 return bool(self._dialect.columns(connection, self._asked.table))
         except RetriableError:
             return False
-        except self._dialect.errors:
-            return False
+        except self._dialect.errors as again:  # the schema itself may not be looked into
+            return self._dialect.refuses_statement(again)
 
     def _next(self) -> list[SourceRecord] | None:
         """None: a query has ended, or it is not time for the next one."""
