@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import psycopg
@@ -12,6 +13,8 @@ from headwater.base.ids import TopicPartition
 from headwater.connect.connectors.jdbc_sink import JdbcSinkConnector
 from headwater.connect.connectors.jdbc_source import JdbcSourceConnector
 from headwater.connect.data import schema as s
+from headwater.connect.data.record import SourceRecord
+from headwater.connect.data.schema import Schema
 from headwater.connect.data.struct import Struct
 from headwater.connect.errors import ConnectError, RetriableError
 from headwater.testing.connect import ConnectWorker, SinkKit, SourceKit
@@ -62,7 +65,7 @@ def test_rows_go_from_a_table_through_a_topic_into_another(database: Postgres, b
     }
     settings = {"key.converter": "JsonConverter", "value.converter": "JsonConverter"}
     here = f"SELECT {columns} FROM {name} ORDER BY id"
-    there = f"SELECT {columns} FROM {name}_copy ORDER BY id"
+    there = here.replace("moment", "moment AT TIME ZONE 'UTC'").replace(name, f"{name}_copy")
 
     def same() -> bool:
         made = rows(database, f"SELECT to_regclass('{name}_copy') IS NOT NULL")[0][0]
@@ -89,7 +92,7 @@ def test_columns_without_a_zone_are_in_that_of_the_database(database: Postgres) 
     rows(database, "CREATE TABLE t (id INT PRIMARY KEY, bare TIMESTAMP, zoned TIMESTAMPTZ)")
     rows(database, "INSERT INTO t VALUES (1, '2020-07-01 12:00', '2020-07-01 12:00+00')")
     url = f"jdbc:{database.url}"
-    config = {"connection.url": url, "db.timezone": "Europe/Berlin", "topic.prefix": "p-", "mode": "timestamp", "poll.interval.ms": "1"}  # fmt: skip
+    config = {"connection.url": url, "db.timezone": "Europe/Berlin", "topic.prefix": "p-", "mode": "timestamp", "poll.interval.ms": "1", "validate.non.null": "false"}  # fmt: skip
     source = SourceKit(JdbcSourceConnector, {**config, "table.whitelist": "t", "timestamp.column.name": "bare"})
     try:
         (record,) = source.poll()
@@ -181,3 +184,113 @@ def test_a_task_asleep_in_its_first_batch_does_not_write_over_an_offset_that_was
     again.close()
     assert rows(database, "SELECT id FROM t") == [(3,)]
     assert rows(database, "SELECT connector, next_offset, generation FROM p ORDER BY 1") == [("kit", 4, 1), ("other", 4, 0)]  # fmt: skip
+
+
+def source(database: Postgres, **config: str) -> SourceKit:
+    named = {name.replace("_", "."): value for name, value in config.items()}
+    quick = {"topic.prefix": "p-", "poll.interval.ms": "1", "table.poll.interval.ms": "1000000"}
+    return SourceKit(JdbcSourceConnector, {"connection.url": f"jdbc:{database.url}", **quick, **named})
+
+
+def first_of(database: Postgres, **config: str) -> SourceRecord:
+    kit = source(database, **config)
+    try:
+        return kit.poll()[0]
+    finally:
+        kit.task.close()  # type: ignore[attr-defined]
+        kit.connector.stop()
+
+
+def test_tables_of_every_schema_are_found_by_whole_and_bare_names(database: Postgres) -> None:
+    """Those of other schemas than the first one were not there, and `public.users` was no name."""
+    rows(database, "CREATE SCHEMA sales; CREATE TABLE users (id INT); CREATE TABLE sales.\"a.b\" (id INT NOT NULL); CREATE VIEW all_users AS TABLE users")  # fmt: skip
+    rows(database, "CREATE TABLE days (d DATE) PARTITION BY RANGE (d)")
+    rows(database, "CREATE TABLE day1 PARTITION OF days FOR VALUES FROM ('2020-01-01') TO ('2020-01-02')")
+    rows(database, "INSERT INTO users VALUES (1); INSERT INTO sales.\"a.b\" VALUES (2); INSERT INTO days VALUES ('2020-01-01')")  # fmt: skip
+    chosen: list[dict[str, str]] = [
+        {"table_whitelist": "sales.a.b"}, {"table_whitelist": '"sales"."a.b"'}, {"table_whitelist": "a.b"},
+        {"schema_pattern": "sal%"}, {"table_include_list": r"sales\..*"}, {"table_blacklist": "public.users,day1"},
+    ]  # fmt: skip
+    for each in chosen:
+        record = first_of(database, mode="incrementing", incrementing_column_name="id", **each)
+        assert record.source_partition == {"protocol": "1", "table": "sales.a.b"}
+        assert (record.topic, record.value.schema.name, record.value.get("id")) == ("p-a.b", "a.b", 2)
+    assert first_of(database, table_types="VIEW").topic == "p-all_users"
+    assert first_of(database, table_types="partitioned table").topic == "p-days"
+    rows(database, "CREATE TABLE sales.users (id INT)")
+    with pytest.raises(ConnectError, match=r"would be in one: public\.users, sales\.users"):
+        source(database)
+    with pytest.raises(ConnectError, match="no table to read"):
+        source(database, table_whitelist="nonesuch")
+
+
+def test_names_without_quotation_marks_are_in_small_letters(database: Postgres) -> None:
+    rows(database, "CREATE TABLE users (id SERIAL PRIMARY KEY); INSERT INTO users DEFAULT VALUES")
+    for column in ("ID", ""):  # the second is found
+        record = first_of(database, quote_sql_identifiers="never", mode="incrementing", incrementing_column_name=column)
+        assert record.source_offset == {"incrementing": 1}
+    with pytest.raises(ConnectError, match='column "ID" does not exist'):
+        first_of(database, mode="incrementing", incrementing_column_name="ID")
+    sink = SinkKit(JdbcSinkConnector, {"connection.url": f"jdbc:{database.url}", "quote.sql.identifiers": "never", "table.name.format": "Users"})  # fmt: skip
+    schema = s.struct([("ID", s.INT32)])
+    sink.put(sink.record(Struct(schema, {"ID": 7}), schema=schema))
+    sink.close()
+    assert rows(database, "SELECT id FROM users ORDER BY id") == [(1,), (7,)]
+
+
+def test_a_table_that_is_made_has_the_originals_types_defaults_and_arrays(database: Postgres) -> None:
+    """Arrays were refused, and a decimal of more than 38 digits."""
+    given: list[tuple[str, Schema, Any]] = [
+        ("id", s.INT64, 1), ("at", s.TIMESTAMP_SCHEMA, datetime(2020, 1, 1, 12, tzinfo=UTC)), ("digits", s.decimal_schema(2), Decimal("1" * 40 + ".25")),
+        ("names", s.array(s.OPTIONAL_STRING), ["a", None, "b'"]), ("numbers", s.array(s.INT32), [1, 70000]), ("none", s.array(s.FLOAT64), []),
+        ("grid", s.array(s.array(s.INT16)), [[1], [2]]), ("name", s.STRING.changed(default="it's 5%"), "x"), ("flag", s.BOOLEAN.changed(default=True), False),
+        ("raw", s.BYTES.changed(default=b"\x00\xff"), b"1"), ("soon", s.TIMESTAMP_SCHEMA.changed(default=datetime(2021, 1, 1, tzinfo=UTC)), None),
+    ]  # fmt: skip
+    rows(database, "CREATE TABLE old (id BIGINT); INSERT INTO old VALUES (0)")
+    common = {"connection.url": f"jdbc:{database.url}", "auto.create": "true", "auto.evolve": "true", "db.timezone": "Europe/Berlin"}  # fmt: skip
+    for table, fields in (("made", given), ("old", [given[0], *given[7:]])):
+        schema = s.struct([(name, each) for name, each, _ in fields])
+        row = Struct(schema, {name: value for name, _, value in fields if value is not None})
+        sink = SinkKit(JdbcSinkConnector, {**common, "table.name.format": f"public.{table}"})
+        sink.put(*(sink.record(row, schema=schema) for _ in range(2)))
+        sink.close()
+        assert sink.reported == []
+    found = rows(database, "SELECT id, at::text, digits, names, numbers, none, grid FROM made")[1]
+    assert found[:3] == (1, "2020-01-01 13:00:00", Decimal("1" * 40 + ".25"))  # noon in UTC is one o'clock in Berlin
+    assert found[3:] == (["a", None, "b'"], [1, 70000], [], [[1], [2]])
+    here = rows(database, "SELECT name, flag, raw, soon::text FROM old WHERE id = 0")
+    assert here == [("it's 5%", True, b"\x00\xff", "2021-01-01 01:00:00")]
+    asked = "SELECT format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = 'made'::regclass AND attnum > 0 ORDER BY attnum"  # fmt: skip
+    assert ",".join(each for (each,) in rows(database, asked)) == (
+        "bigint,timestamp without time zone,numeric,text[],integer[],double precision[],smallint[],text,boolean,bytea,"
+        "timestamp without time zone"
+    )
+
+
+def test_types_without_one_of_connects_are_text_as_the_database_writes_it(database: Postgres) -> None:
+    """JSON and arrays were as Python writes them: {'a': True}."""
+    rows(database, """CREATE TABLE t (a JSONB, b TEXT[], c INTERVAL, d INT4RANGE, e NUMERIC, f UUID[], g BIT(1), h OID, i NUMERIC(38, 10))""")  # fmt: skip
+    rows(database, """INSERT INTO t VALUES ('{"a": true}', '{x,NULL}', '1 mon 03:00', '[1,5)', 0.0000001, '{}', B'0', 7, 1234567890123456789012345678.5)""")  # fmt: skip
+    record = first_of(database, table_whitelist="t")
+    digits = record.value.as_dict().pop("i")
+    assert [*record.value.as_dict().values()][:8] == ['{"a": true}', "{x,NULL}", "1 mon 03:00:00", "[1,5)", "0.0000001", "{}", False, 7]  # fmt: skip
+    assert str(digits) == "1234567890123456789012345678.5000000000"
+    assert record.value.schema.field("i").schema.parameters == {"scale": "10", "connect.decimal.precision": "38"}
+
+
+@pytest.mark.parametrize("missing", ["USAGE ON SCHEMA sales", "SELECT ON sales.t"])
+def test_a_missing_right_fails_the_task(database: Postgres, missing: str) -> None:
+    """The table was asked for again and again, and the status said RUNNING."""
+    rows(database, "CREATE SCHEMA sales; CREATE TABLE sales.t (id INT); CREATE ROLE reader LOGIN")
+    rows(database, "GRANT USAGE ON SCHEMA sales TO reader; GRANT SELECT ON sales.t TO reader")
+    rows(database, f"REVOKE {missing} FROM reader")
+    with pytest.raises(ConnectError, match="permission denied") as told:
+        first_of(database, connection_user="reader")
+    assert not isinstance(told.value, RetriableError)
+
+
+def test_a_value_that_cannot_be_read_fails_the_task(database: Postgres) -> None:
+    rows(database, "CREATE TABLE t (at TIMESTAMPTZ); INSERT INTO t VALUES ('infinity')")
+    with pytest.raises(ConnectError, match="infinity") as told:
+        first_of(database)
+    assert not isinstance(told.value, RetriableError)

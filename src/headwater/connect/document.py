@@ -134,7 +134,8 @@ sends.
   DUPLICATE KEY does. `progress.table` needs tables whose engine has transactions, and says so otherwise; its column
   `generation` counts how often somebody has set an offset, so that a task that slept meanwhile writes nothing (a table
   of an earlier version gets it, for which the user has to own the table). NUMERIC with a
-  scale is a Decimal, without one text; arrays, JSON and other types of PostgreSQL are text; SQLite's timestamps are
+  scale is a Decimal, without one text; arrays, JSON and other types of PostgreSQL are text, as it writes them. Offsets
+  of a stopped source of Confluent's are taken over. SQLite's timestamps are
   compared to the microsecond, those that are numbers count milliseconds. Timestamps without a zone are UTC. A property
   of the connectors that these follow which has no effect here is refused.
 - **Cassandra.** CassandraSink (`com.datastax.oss.kafka.sink.CassandraSinkConnector`; `pip install

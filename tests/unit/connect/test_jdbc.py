@@ -5,14 +5,20 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time
+from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from headwater.connect.connector_config.validation import validate
+from headwater.connect.connectors.jdbc_queries import is_whole, offsets_by_table, stored_of
 from headwater.connect.connectors.jdbc_sink import JdbcSinkConnector
-from headwater.connect.connectors.jdbc_source import JdbcSourceConnector, JdbcSourceTask, is_whole
+from headwater.connect.connectors.jdbc_source import (
+    JdbcSourceConnector,
+    JdbcSourceTask,
+)
 from headwater.connect.connectors.jdbc_url import dialect_of
 from headwater.connect.data import schema as s
 from headwater.connect.data.record import Header, SinkRecord
@@ -51,6 +57,7 @@ class Source(SourceKit):
                 "topic.prefix": "db-",
                 "poll.interval.ms": "1",
                 "table.poll.interval.ms": "1000000",
+                "validate.non.null": "false",
                 **named,
             },
         )
@@ -356,6 +363,114 @@ def test_new_and_deleted_tables_are_noticed(database: Database) -> None:
     assert not context.asked.acquire(blocking=False)
 
 
+def test_a_column_that_may_be_null_fails_the_task_unless_it_is_allowed(
+    database: Database, sources: list[Source]
+) -> None:
+    """Rows with a null there were never read, and nobody said so."""
+    database("CREATE TABLE t (id INTEGER, at TIMESTAMP, other TIMESTAMP NOT NULL)")
+    database("INSERT INTO t VALUES (1, NULL, '2020-01-01')")
+    modes = [("incrementing", "ID", "", True), ("timestamp", "", "at", True), ("timestamp", "", "at,other", False)]
+    for mode, number, times, refused in modes:
+        kit = Source(database, mode=mode, incrementing_column_name=number, timestamp_column_name=times, validate_non_null="true")  # fmt: skip
+        sources.append(kit)
+        if not refused:
+            assert len(kit.rows()) == 1
+            continue
+        with pytest.raises(
+            ConnectError, match=r"Rows of t with a null in .* declare NOT NULL, or set validate\.non\.null"
+        ):
+            kit.rows()
+
+
+def test_the_column_that_the_database_counts_up_is_found(database: Database, sources: list[Source]) -> None:
+    database("CREATE TABLE t (name TEXT, id INTEGER PRIMARY KEY AUTOINCREMENT)")
+    database("INSERT INTO t (name) VALUES ('a')")
+    database("CREATE TABLE u (id INTEGER PRIMARY KEY)")
+    sources += [Source(database, mode="incrementing", table_whitelist=each) for each in "tu"]
+    assert sources[0].rows() == [{"name": "a", "id": 1}]
+    sources[0].commit()
+    assert sources[0].offsets.all() == [({"protocol": "1", "table": "t"}, {"incrementing": 1})]
+    with pytest.raises(ConnectError, match="u has no column that the database counts up"):
+        sources[1].rows()
+
+
+def test_columns_of_modes_by_table(database: Database, sources: list[Source]) -> None:
+    for table, column in (("orders", "n"), ("users", "at")):
+        database(f"CREATE TABLE {table} (n INTEGER NOT NULL, at TIMESTAMP NOT NULL, {column}2 INT)")
+        database(f"INSERT INTO {table} (n, at) VALUES (1, '2020-01-01')")
+    mapping = {"incrementing_column_mapping": "ord.*:n, us.*:n", "timestamp_columns_mapping": "users:[at|n],o.*: [at]"}
+    for table in ("orders", "users"):
+        sources.append(Source(database, mode="timestamp+incrementing", table_include_list=f"{table}.*", **mapping))
+        assert len(sources[-1].rows()) == 1
+        assert sources[-1].rows() == []
+    mapping["incrementing_column_mapping"] = "o.*:n,.*:n"
+    with pytest.raises(ConnectError, match="2 of the patterns match the table orders; it needs exactly one"):
+        Source(database, mode="incrementing", table_include_list="orders", **mapping)
+
+
+def test_a_suffix_stands_behind_each_query(database: Database, sources: list[Source]) -> None:
+    database("CREATE TABLE t (id INTEGER NOT NULL)")
+    database("INSERT INTO t VALUES (1), (2), (3)")
+    for config in ({"mode": "incrementing", "incrementing_column_name": "id"}, {"query_masked": "SELECT * FROM t WHERE id % 2 < 2"}):  # fmt: skip
+        kit = Source(database, query_suffix=" LIMIT 1 ", poll_interval_ms="1000000", **config)
+        sources.append(kit)
+        assert [record.value.get("id") for record in kit.task.poll()] == [1]
+        assert kit.task.poll() is None
+    assert sources[0].rows()[0] == {"id": 2}
+
+
+def test_offsets_under_the_bare_name_of_a_table_count_where_its_whole_name_has_none() -> None:
+    reader: Any = SimpleNamespace(
+        all=lambda: [
+            ({"table": "a"}, {"incrementing": 1}),
+            ({"protocol": "1", "table": "b"}, {"incrementing": 2}),
+            ({"protocol": "1", "table": "public.b"}, {"incrementing": 3}),
+            ({"file": "x"}, {"position": 4}),
+        ]
+    )
+    found = offsets_by_table(reader)
+    assert stored_of(found, ["public", "a"]) == {None: {"incrementing": 1}}
+    assert stored_of(found, ["public", "b"]) == {None: {"incrementing": 3}}
+    assert stored_of(found, ["public", "c"]) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("a", ["a"]),
+        ("a.b", ["a", "b"]),
+        ('"a.b"', ["a.b"]),
+        ('s."a.b"', ["s", "a.b"]),
+        ('"s"."t"', ["s", "t"]),
+        ('"a""."', ['a".']),
+        ('a"b', ['a"b']),
+        ('"a', ['"a']),
+    ],
+)
+def test_a_name_has_parts_which_may_be_quoted(name: str, parts: list[str]) -> None:
+    pytest.importorskip("psycopg")
+    dialect = dialect_of(JdbcSinkConnector.config_def.parse({"connection.url": "jdbc:postgresql://h/x"}))
+    assert dialect.parts(name) == parts
+    assert dialect.parts(dialect.whole_name(*parts)) == parts
+
+
+def test_queries_without_rows_end_a_poll_each(database: Database, sources: list[Source]) -> None:
+    """One of many tables without rows ended in "maximum recursion depth exceeded", and held up a stop before."""
+    for number in range(3):
+        database(f"CREATE TABLE t{number} (i INT)")
+    sources.append(Source(database, poll_interval_ms="1"))
+    asked = []
+
+    def rows(*_: Any) -> Iterator[Any]:
+        asked.append(1)
+        yield from ()
+
+    for query in sources[0].task._queries:  # type: ignore[attr-defined]
+        query.rows = rows
+    assert sources[0].task.poll() is None
+    assert len(asked) == 1
+
+
 def test_a_database_that_is_away_is_asked_again(database: Database, sources: list[Source]) -> None:
     database("CREATE TABLE t (id INTEGER PRIMARY KEY)")
     source = Source(database, mode="incrementing", incrementing_column_name="id")
@@ -400,6 +515,7 @@ def test_a_database_that_is_away_at_the_start_fails_the_task_after_some_attempts
 def test_attempts_to_connect_have_pauses_between_them(
     database: Database, sources: list[Source], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    database("CREATE TABLE t (id INTEGER PRIMARY KEY)")
     source = Source(database, connection_backoff_ms="1000000")
     sources.append(source)
     asked = []
@@ -607,9 +723,11 @@ def test_a_database_that_stays_away_ends_the_task_after_its_retries(database: Da
     kit.close()
 
 
-def test_a_database_that_cannot_be_connected_ends_the_task_after_its_retries(tmp_path: Path) -> None:
-    """The task tried for ever, whatever max.retries was, and its status said RUNNING."""
-    kit = SinkKit(JdbcSinkConnector, {"connection.url": f"jdbc:sqlite:{tmp_path}/gone/my.db", "max.retries": "1"})
+def test_a_database_that_cannot_be_connected_ends_the_task_after_its_attempts(tmp_path: Path) -> None:
+    """The task tried for ever, and its status said RUNNING."""
+    kit = SinkKit(
+        JdbcSinkConnector, {"connection.url": f"jdbc:sqlite:{tmp_path}/gone/my.db", "connection.attempts": "2"}
+    )
     with pytest.raises(RetriableError, match="Cannot open the database"):
         put(kit, row(1))
     with pytest.raises(ConnectError, match="Cannot open the database") as told:
@@ -647,18 +765,95 @@ def test_what_has_no_schema_or_no_table_is_told(database: Database) -> None:
     kit = sink(database)
     kit.put({"id": 1})
     assert "structs" in str(kit.reported[0][1])
-    with pytest.raises(ConnectError, match=r"auto\.create"):
-        put(kit, row(1))
+    put(kit, row(1))
+    assert str(kit.reported[1][1]) == "There is no table 't', and auto.create is false"
     kit.close()
+
+
+def test_a_record_whose_fields_the_table_has_not_is_reported_and_the_others_are_written(database: Database) -> None:
+    """It failed the task, whatever errors.tolerance said."""
+    database("CREATE TABLE t (ID INTEGER, name TEXT, at TEXT)")
+    kit = sink(database)
+    wider, strict = (s.struct([("id", s.INT64), ("more", each)]) for each in (s.OPTIONAL_STRING, s.STRING))
+    records = [kit.record(Struct(each, {"id": 2, "more": "x"}), schema=each) for each in (wider, strict)]
+    kit.put(kit.record(row(1), schema=ROW), records[0], kit.record(row(3), schema=ROW))
+    kit.close()
+    assert database("SELECT id FROM t") == [(1,), (3,)]  # ID is found in other letters
+    assert [str(error) for _, error in kit.reported] == ["The table 't' has no column 'more', and auto.evolve is false"]
+    kit = sink(database, auto_evolve="true")
+    kit.put(records[1])
+    assert str(kit.reported[0][1]) == "The new column 'more' of 't' would have to be optional, or have a default"
+    kit.put(records[0])
+    kit.close()
+    assert database("SELECT id, more FROM t") == [(1, None), (3, None), (2, "x")]
+
+
+def test_columns_have_the_order_and_the_defaults_of_the_fields(database: Database) -> None:
+    """Rows that were there had nulls in a new column, whatever the default of its field."""
+    database("CREATE TABLE u (id INTEGER)")
+    database("INSERT INTO u VALUES (1)")
+    fields = [
+        ("name", s.STRING.changed(default="it's %s")), ("id", s.INT64), ("flag", s.BOOLEAN.changed(default=True)),
+        ("five", s.OPTIONAL_INT32.changed(default=5)), ("day", s.DATE_SCHEMA.changed(default=date(2020, 2, 29))),
+        ("at", s.TIMESTAMP_SCHEMA.changed(default=datetime(2020, 1, 1, tzinfo=UTC))), ("share", s.FLOAT64.changed(default=0.5)),
+        ("price", s.decimal_schema(2).changed(default=Decimal("1E+2"))), ("raw", s.BYTES.changed(default=b"\x00\xff")), ("no", s.OPTIONAL_STRING),
+    ]  # fmt: skip
+    schema = s.struct(fields)
+    for table in "tu":
+        kit = sink(database, auto_create="true", auto_evolve="true", table_name_format=table, pk_mode="RECORD_VALUE", pk_fields="id", insert_mode="INSERT")  # fmt: skip
+        value = Struct(schema, {"id": 7})
+        kit.put(kit.record(value, schema=schema))
+        kit.close()
+    rest = (1, 5, "2020-02-29", "2020-01-01 00:00:00.000", 0.5, 100, b"\x00\xff", None)
+    assert database("SELECT * FROM t") == [("it's %s", 7, *rest)]
+    assert database("SELECT * FROM u WHERE id = 1") == [(1, "it's %s", *rest)]
+
+
+def test_a_null_stays_one_if_defaults_are_not_to_replace_it(database: Database) -> None:
+    schema = s.struct([("id", s.INT64), ("five", s.OPTIONAL_INT32.changed(default=5))])
+    kit = sink(database, auto_create="true", replace_null_with_default="false")
+    kit.put(*(kit.record(Struct(schema, {"id": each}), schema=schema) for each in (1, 2)))
+    kit.close()
+    assert database("SELECT * FROM t") == [(1, None), (2, None)]
+
+
+def test_a_value_that_is_a_text_has_a_column_of_its_own(database: Database) -> None:
+    kit = sink(database, auto_create="true", pk_mode="kafka", insert_mode="upsert")
+    kit.put(kit.record("one", schema=s.STRING), dataclasses.replace(kit.record("two", schema=s.STRING), topic="t"))
+    kit.close()
+    assert database("SELECT __connect_offset, record_value FROM t") == [(0, "one"), (1, "two")]
+    kit = sink(database, fields_whitelist="a")
+    kit.put(kit.record("one", schema=s.STRING))
+    assert "a text has no fields" in str(kit.reported[0][1])
+    kit.close()
+
+
+def test_the_topic_of_a_key_is_the_one_that_transforms_made_of_it(database: Database) -> None:
+    kit = sink(database, auto_create="true", pk_mode="kafka")
+    for number in (1, 2):  # the second goes by the shape of the first
+        routed = dataclasses.replace(kit.record(row(number), schema=ROW), topic="routed")
+        kit.put(routed)
+    kit.close()
+    assert database("SELECT __connect_topic, id FROM routed") == [("routed", 1), ("routed", 2)]
 
 
 @pytest.mark.parametrize(
     ("config", "wrong"),
     [
-        ({"connector.class": "JdbcSource", "topic.prefix": "p", "mode": "incrementing"}, "incrementing.column.name"),
+        (
+            {"connector.class": "JdbcSource", "topic.prefix": "p", "mode": "incrementing", "query": "SELECT 1"},
+            "incrementing.column.name",
+        ),
+        ({"connector.class": "JdbcSource", "query": "SELECT 1"}, "topic.prefix"),
+        ({"connector.class": "JdbcSource", "incrementing.column.mapping": "a.*:id,b"}, "incrementing.column.mapping"),
+        (
+            {"connector.class": "JdbcSource", "mode": "timestamp", "timestamp.columns.mapping": "a.*:at"},
+            "timestamp.columns.mapping",
+        ),
+        ({"connector.class": "JdbcSource", "dialect.name": "PostgreSqlDatabaseDialect"}, "dialect.name"),
         ({"connector.class": "JdbcSource", "topic.prefix": "p", "mode": "timestamp"}, "timestamp.column.name"),
         ({"connector.class": "JdbcSource", "topic.prefix": "p", "query": "q", "table.whitelist": "t"}, "query"),
-        ({"connector.class": "JdbcSource", "topic.prefix": "p", "numeric.mapping": "best_fit"}, "connection.url"),
+        ({"connector.class": "JdbcSource", "topic.prefix": "p", "numeric.mapping": "worst_fit"}, "numeric.mapping"),
         ({"connector.class": "JdbcSource", "topic.prefix": "p", "connection.url": "jdbc:oracle:x"}, "connection.url"),
         ({"connector.class": "JdbcSource", "topic.prefix": "p", "db.timezone": "Europe/Berlin"}, "db.timezone"),
         ({"connector.class": "JdbcSource", "topic.prefix": "p", "db.timezone": "Middle/Earth"}, "db.timezone"),
@@ -677,6 +872,8 @@ def test_what_has_no_schema_or_no_table_is_told(database: Database) -> None:
             {"connector.class": "io.confluent.connect.jdbc.JdbcSinkConnector", "topics": "t", "insert.mode": "upsert"},
             "pk.mode",
         ),
+        ({"connector.class": "JdbcSource", "topic.prefix": "p", "table.types": "view,synonym"}, "table.types"),
+        ({"connector.class": "JdbcSource", "topic.prefix": "p", "schema.pattern": "s"}, "schema.pattern"),
         ({"connector.class": "JdbcSink", "topics": "t", "delete.enabled": "true"}, "delete.enabled"),
         ({"connector.class": "JdbcSource", "topic.prefix": "p", "table.include.list": "a(?=b)"}, "table.include.list"),
         (
@@ -714,8 +911,10 @@ def test_a_wrong_address_of_postgresql_is_told_before_anything_starts_and_withou
     ("properties", "refused"),
     [
         ({"connection.ssl": "on"}, True),  # of Java's driver
-        ({"date.timezone": "UTC"}, True),
-        ({"quote.sql.identifiers": "never"}, True),
+        ({"date.timezone": "Europe/Berlin"}, True),
+        ({"date.timezone": "UTC"}, False),
+        ({"quote.sql.identifiers": "NEVER"}, False),
+        ({"dialect.name": "SqliteDatabaseDialect"}, False),
         ({"quote.sql.identifiers": "always"}, False),
         ({"connection.user": "me", "connection.password": "secret"}, False),
     ],
@@ -727,13 +926,3 @@ def test_properties_of_the_originals_are_honoured_or_refused_by_name(
     given = {"name": "c", "connector.class": kind, "connection.url": "jdbc:sqlite:/x.db", "topics" if kind == "JdbcSink" else "topic.prefix": "t"}  # fmt: skip
     errors = validate(Catalog(installed=False), {**given, **properties}).values["connection.url"].errors
     assert errors == [f"{name} is not supported here; remove it" for name in properties if refused]
-
-
-@pytest.mark.parametrize("name", ["connection.attempts", "connection.backoff.ms"])
-def test_a_source_counts_attempts_to_connect_and_a_sink_retries(name: str) -> None:
-    given = {"name": "c", "connection.url": "jdbc:sqlite:/x.db", "topics": "t", "topic.prefix": "t", name: "3"}
-    errors = [
-        validate(Catalog(installed=False), {**given, "connector.class": kind}).values["connection.url"].errors
-        for kind in ("JdbcSource", "JdbcSink")
-    ]
-    assert errors == [[], [f"{name} is not supported here; remove it"]]

@@ -112,7 +112,7 @@ def test_a_key_of_text_is_compared_as_kafka_compares_it() -> None:
     made = create_table(dialect(), Row("t", {"k": (s.STRING, ""), "b": (s.BYTES, b"")}, {"v": (s.OPTIONAL_STRING, "")}))
     exact = "CHARACTER SET utf8mb4 /*M!100201 COLLATE utf8mb4_nopad_bin */ /*!80017 COLLATE utf8mb4_0900_bin */"
     assert made == (
-        f"CREATE TABLE `t` (`k` VARCHAR(255) {exact} NOT NULL, `b` VARBINARY(255) NOT NULL, `v` LONGTEXT CHARACTER SET utf8mb4, "
+        f"CREATE TABLE `t` (`b` VARBINARY(255) NOT NULL, `k` VARCHAR(255) {exact} NOT NULL, `v` LONGTEXT CHARACTER SET utf8mb4, "
         "PRIMARY KEY (`k`, `b`))"
     )
 

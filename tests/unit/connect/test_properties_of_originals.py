@@ -9,6 +9,9 @@ from typing import Final
 import pytest
 
 from headwater.connect.connector_config.validation import validate
+from headwater.connect.connectors.postgres_cdc.connector import _names
+from headwater.connect.connectors.postgres_cdc.options import parse
+from headwater.connect.data import schema as s
 from headwater.connect.plugins import Catalog
 
 ORIGINALS: Final[dict[str, tuple[dict[str, str], str]]] = {
@@ -176,6 +179,32 @@ ORIGINALS: Final[dict[str, tuple[dict[str, str], str]]] = {
         """,
     ),
 }
+
+
+def test_what_debezium_does_unasked_may_be_asked_for() -> None:
+    """It stopped configs that say it."""
+    needed = {"topic.prefix": "p", "database.hostname": "h", "database.user": "u", "database.dbname": "d"}
+    given = {"name": "c", "connector.class": "PostgresCdc", **needed}
+    said = {"snapshot.locking.mode": "none", "snapshot.isolation.mode": "SERIALIZABLE", "errors.max.retries": "-1", "snapshot.mode": "Initial"}  # fmt: skip
+    assert validate(Catalog(), {**given, **said}).errors == []
+    told = validate(Catalog(), {**given, "snapshot.locking.mode": "shared", "snapshot.mode": "never"}).errors
+    assert len(told) == 2
+    assert "snapshot.locking.mode is not supported here" in told[0] + told[1]
+
+
+@pytest.mark.parametrize(
+    ("properties", "topic"),
+    [
+        ({}, "__debezium-heartbeat.p"),
+        ({"heartbeat.topics.prefix": "old"}, "old.p"),
+        ({"topic.heartbeat.prefix": "beats", "heartbeat.topics.prefix": "old", "topic.delimiter": "_"}, "beats_p"),
+        ({"topic.heartbeat.name": "beats"}, "beats"),
+    ],
+)
+def test_the_topic_of_heartbeats_is_named_by_debeziums_properties(properties: dict[str, str], topic: str) -> None:
+    """topic.heartbeat.prefix was refused, and topic.heartbeat.name had no effect."""
+    needed = {"topic.prefix": "p", "database.hostname": "h", "database.user": "u", "database.dbname": "d"}
+    assert _names(parse({**needed, **properties}), s.BYTES).heartbeat_topic == topic
 
 
 @pytest.mark.parametrize("original", ORIGINALS)

@@ -1,28 +1,40 @@
-"""Databases behind JdbcSource and JdbcSink, over Python's DB-API: SQLite, and PostgreSQL by psycopg; `jdbc_mariadb` has
-MariaDB.
+"""Databases behind JdbcSource and JdbcSink, over Python's DB-API: SQLite; `jdbc_postgresql` and `jdbc_mariadb` have the
+others.
 
 Identifiers are always quoted, values always bound. A dialect makes connections and SQL; it holds none of them. Its SQL
 is executed with parameters, if only with none: drivers whose placeholder is `%s` read a `%` otherwise.
 """
 
+import math
 import re
 import sqlite3
-from collections.abc import Sequence
-from datetime import UTC, date, datetime, time, timedelta
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
-from zoneinfo import ZoneInfo
 
 from headwater.connect.data import schema as s
-from headwater.connect.data.logical import millis_to_time, millis_to_timestamp, scale_of
+from headwater.connect.data.logical import WIDE, millis_to_time, millis_to_timestamp, scale_of
 from headwater.connect.data.schema import Schema, Type
-from headwater.connect.errors import ConfigError, ConnectError, DataError, RetriableError
+from headwater.connect.errors import ConnectError, DataError, RetriableError
 
 
 class Column(NamedTuple):
     name: str
     schema: Schema
     primary_key: bool = False
+    counts_up: bool = False  # the database numbers its rows by it
+
+
+class Wanted(NamedTuple):
+    """Which tables a source looks for."""
+
+    kinds: frozenset[str] = frozenset({"TABLE"})  # of `Dialect.table_kinds`
+    schema_pattern: str | None = None  # as LIKE has it; None: all that are not the database's own
+    catalog: str | None = None  # another database, for those in which a connection reaches several
+
+
+ALL_TABLES: Final = Wanted()
 
 
 class Dialect:
@@ -34,11 +46,18 @@ class Dialect:
     misfits: tuple[type[Exception], ...]  # of `errors`: the value can never be taken
     conflicts: tuple[type[Exception], ...]  # of `errors`: the row does not go with others, which may change
     locking_read = ""  # makes a SELECT see what is committed now, whatever the transaction saw before
+    zone: tzinfo = UTC  # of what is written into columns without one
+    java_name: str  # of the original's class
+    folds_names = False  # quote.sql.identifiers=never
+    maps_numerics = False  # whether numeric.mapping is for its decimals
+    narrowed_by = ""  # which of schema.pattern and catalog.pattern counts
+    table_kinds: Mapping[str, Any] = {}  # by the names of JDBC's drivers: what the database calls them
 
     def connect(self) -> Any:
         raise NotImplementedError
 
-    def tables(self, connection: Any) -> list[str]:
+    def tables(self, connection: Any, wanted: Wanted = ALL_TABLES) -> list[str]:
+        """Whole names, as `parts` reads them."""
         raise NotImplementedError
 
     def columns(self, connection: Any, table: str) -> list[Column]:
@@ -103,6 +122,39 @@ class Dialect:
     def column_type(self, schema: Schema) -> str:
         raise NotImplementedError
 
+    def default_value(self, schema: Schema, kind: str) -> str | None:
+        """SQL for the default of a column of this type, which is not null; None: none can stand there."""
+        del kind
+        value = schema.default
+        match value:
+            case bool():
+                return self._truth(value)
+            case int() | Decimal():
+                return f"{value:f}" if isinstance(value, Decimal) else str(value)
+            case float():
+                return repr(value) if math.isfinite(value) else None
+            case bytes():
+                return self._bytes(value)
+            case str():
+                return self._text(value)
+            case date() | time():  # datetime is a date
+                return self._text(self._moment(value))
+        return None
+
+    def _truth(self, value: bool) -> str:
+        return "1" if value else "0"
+
+    def _bytes(self, value: bytes) -> str:
+        return f"x'{value.hex()}'"
+
+    def _text(self, value: str) -> str | None:
+        return None if "\0" in value else self.escaped("'" + value.replace("'", "''") + "'")
+
+    def _moment(self, value: date | time) -> str:
+        if isinstance(value, datetime):
+            return value.astimezone(self.zone).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+        return value.isoformat("milliseconds") if isinstance(value, time) else value.isoformat()
+
     def key_type(self, schema: Schema) -> str:
         """Of a column that is part of a primary key."""
         return self.column_type(schema)
@@ -112,9 +164,9 @@ class Dialect:
         return "VARCHAR(249)"
 
     def to_parameter(self, schema: Schema, value: Any) -> Any:
-        if value is None or schema.type not in (Type.ARRAY, Type.MAP, Type.STRUCT):
-            return value
-        raise DataError(f"A {schema.type} has no column type; Flatten, or ReplaceField, may help")
+        if value is not None:
+            refuse_nested(schema)
+        return value
 
     def cell_parameter(self, table: str, column: str, schema: Schema, value: Any) -> Any:
         """`to_parameter`, of a value for this column."""
@@ -122,8 +174,27 @@ class Dialect:
         return self.to_parameter(schema, value)
 
     def quote(self, name: str) -> str:
-        """`schema.table` is two names."""
-        return ".".join(self.quote_column(part) for part in name.split("."))
+        return ".".join(self.quote_column(part) for part in self.parts(name))
+
+    def parts(self, name: str) -> list[str]:
+        """`schema.table` is two names; what stands between quotation marks is one, with its dots."""
+        mark, found, at = self.quotation_mark, [], 0
+        quoted = re.compile(f"{mark}((?:[^{mark}]|{mark}{mark})+){mark}(\\.|$)")
+        while True:
+            match = quoted.match(name, at)
+            if match is not None:
+                part, dot, at = match[1].replace(mark * 2, mark), match[2], match.end()
+            else:
+                part, dot, _ = name[at:].partition(".")
+                at += len(part) + 1
+            found.append(part)
+            if not dot:
+                return found
+
+    def whole_name(self, *parts: str) -> str:
+        """What `parts` makes these of."""
+        mark = self.quotation_mark
+        return ".".join(mark + each.replace(mark, mark * 2) + mark if "." in each or mark in each else each for each in parts)  # fmt: skip
 
     def quote_column(self, name: str) -> str:
         if "\0" in name:
@@ -147,6 +218,11 @@ class Dialect:
     def _on_conflict(self, table: str, keys: Sequence[str], others: Sequence[str], action: str) -> str:
         target = ", ".join(self.quote_column(each) for each in keys)
         return f"{self.insert(table, [*keys, *others])} ON CONFLICT ({target}) {action}"
+
+
+def refuse_nested(schema: Schema) -> None:
+    if schema.type in (Type.ARRAY, Type.MAP, Type.STRUCT):
+        raise DataError(f"A {schema.type} has no column type; Flatten, or ReplaceField, may help")
 
 
 _SQLITE_TYPES: Final = (  # the first word that is in the declared type; of one that has none of them, values are text
@@ -175,6 +251,8 @@ class Sqlite(Dialect):
     errors = (sqlite3.Error,)
     misfits = (sqlite3.DataError,)
     conflicts = (sqlite3.IntegrityError,)
+    java_name = "SqliteDatabaseDialect"
+    table_kinds: Mapping[str, Any] = {"TABLE": "table", "VIEW": "view"}
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -188,22 +266,31 @@ class Sqlite(Dialect):
             raise RetriableError(f"Cannot open the database: {error}") from None
 
     def quote(self, name: str) -> str:
+        return self.quote_column(self.parts(name)[0])
+
+    def parts(self, name: str) -> list[str]:
         """A file has one schema, `main`. Any other dot is part of the table's name, as topics have them."""
-        return self.quote_column(name.removeprefix("main."))
+        return [name.removeprefix("main.")]
+
+    def whole_name(self, *parts: str) -> str:
+        return parts[-1]
 
     def refuses_statement(self, error: Exception) -> bool:
         return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
 
-    def tables(self, connection: Any) -> list[str]:
-        found = connection.execute(
-            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
-        )
-        return sorted(name for (name,) in found)
+    def tables(self, connection: Any, wanted: Wanted = ALL_TABLES) -> list[str]:
+        found = connection.execute("SELECT name, type FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'")
+        kinds = {self.table_kinds[each] for each in wanted.kinds}
+        return sorted(name for name, kind in found if kind in kinds)
 
     def columns(self, connection: Any, table: str) -> list[Column]:
         found = connection.execute(f"PRAGMA table_info({self.quote(table)})").fetchall()
+        made_by = connection.execute("SELECT sql FROM sqlite_master WHERE name = ?", self.parts(table)).fetchone()
+        counts_up = (
+            made_by is not None and "AUTOINCREMENT" in str(made_by[0]).upper()
+        )  # of the key then, and of no other
         return [
-            Column(name, _sqlite_schema(kind, bool(not_null or key)), bool(key))
+            Column(name, _sqlite_schema(kind, bool(not_null or key)), bool(key), counts_up and bool(key))
             for _, name, kind, not_null, _, key in found
         ]
 
@@ -230,6 +317,7 @@ class Sqlite(Dialect):
         return _microseconds(moment)
 
     def column_type(self, schema: Schema) -> str:
+        refuse_nested(schema)
         if schema.name in (s.DATE, s.TIME, s.TIMESTAMP):
             return {s.DATE: "DATE", s.TIME: "TIME", s.TIMESTAMP: "TIMESTAMP"}[schema.name or ""]
         if schema.name == s.DECIMAL:
@@ -256,158 +344,6 @@ def _sqlite_schema(declared: str, required: bool) -> Schema:
     return found if required else found.as_optional()
 
 
-_POSTGRES_TYPES: Final = {
-    "boolean": s.BOOLEAN,
-    "smallint": s.INT16,
-    "integer": s.INT32,
-    "bigint": s.INT64,
-    "real": s.FLOAT32,
-    "double precision": s.FLOAT64,
-    "bytea": s.BYTES,
-    "date": s.DATE_SCHEMA,
-    "time without time zone": s.TIME_SCHEMA,
-    "timestamp without time zone": s.TIMESTAMP_SCHEMA,
-    "timestamp with time zone": s.TIMESTAMP_SCHEMA,
-}
-_POSTGRES_OIDS: Final = {16: s.BOOLEAN, 17: s.BYTES, 20: s.INT64, 21: s.INT16, 23: s.INT32, 700: s.FLOAT32, 701: s.FLOAT64, 1082: s.DATE_SCHEMA, 1083: s.TIME_SCHEMA, 1114: s.TIMESTAMP_SCHEMA, 1184: s.TIMESTAMP_SCHEMA}  # fmt: skip
-_NUMERIC_OID: Final = 1700
-_UNKNOWN_PARAMETER: Final = re.compile(r'invalid URI query parameter: "([^"]*)"')
-
-
-def _loader_in(zone: ZoneInfo) -> Any:
-    """Reads timestamps of columns without a zone."""
-    from psycopg.types.datetime import TimestampLoader
-
-    class InZone(TimestampLoader):
-        def load(self, data: Any) -> datetime:
-            return super().load(data).replace(tzinfo=zone)
-
-    return InZone
-
-
-def _check_address(url: str) -> None:
-    """Raises ConfigError, without what libpq says of an address that it cannot read: that may show the password."""
-    import psycopg
-    from psycopg.conninfo import conninfo_to_dict
-
-    told = ""
-    try:
-        found = conninfo_to_dict(url)
-    except psycopg.ProgrammingError as error:
-        unknown = _UNKNOWN_PARAMETER.search(str(error))
-        told = (
-            f"{unknown[1]} is no parameter of libpq" if unknown else "what cannot stand in an address is written as %40"
-        )
-    else:
-        ports = str(found.get("port") or "").split(",")
-        if "@" in str(found.get("host"))[1:]:  # in front, it is a socket without a file
-            told = "an @ in a user or password is written as %40"
-        elif any(each and not (each.isdecimal() and 1 <= int(each) <= 65535) for each in ports):
-            told = "the port is a number from 1 to 65535"
-    if told:
-        raise ConfigError(
-            f"connection.url: not an address such as jdbc:postgresql://host:port/database: {told}",
-            name="connection.url",
-        )
-
-
-class Postgresql(Dialect):
-    placeholder = "%s"
-    binds_as_is = True
-
-    def __init__(self, url: str, user: str | None, password: str | None, zone: str = "UTC") -> None:
-        """`zone`: of columns without one."""
-        try:
-            import psycopg
-        except ImportError:
-            raise ConfigError("PostgreSQL needs the package psycopg: pip install 'headwater[postgres]'") from None
-        self._psycopg = psycopg
-        _check_address(url)
-        self.errors = (psycopg.Error,)
-        self.misfits, self.conflicts = (psycopg.DataError,), (psycopg.IntegrityError,)
-        self._url, self._zone = url, zone
-        self._login: dict[str, Any] = {name: value for name, value in (("user", user), ("password", password)) if value}
-
-    def connect(self) -> Any:
-        try:
-            connection = self._psycopg.connect(self._url, connect_timeout=10, **self._login)
-            # Columns without a zone are compared, and written, as if they were in the session's.
-            connection.execute("SELECT set_config('TimeZone', %s, false)", [self._zone])
-            connection.commit()
-            if self._zone != "UTC":
-                connection.adapters.register_loader("timestamp", _loader_in(ZoneInfo(self._zone)))
-            return connection
-        except self._psycopg.Error as error:
-            raise RetriableError(f"Cannot connect to the database: {error}") from None
-
-    def refuses_statement(self, error: Exception) -> bool:
-        return isinstance(error, self._psycopg.ProgrammingError)
-
-    def escaped(self, sql: str) -> str:
-        return sql.replace("%", "%%")
-
-    def cursor(self, connection: Any) -> Any:
-        return connection.cursor(name="headwater_connect")
-
-    def tables(self, connection: Any) -> list[str]:
-        sql = "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema() AND table_type = 'BASE TABLE'"
-        return sorted(name for (name,) in connection.execute(sql).fetchall())
-
-    def columns(self, connection: Any, table: str) -> list[Column]:
-        schema, _, name = table.rpartition(".")
-        sql = (
-            "SELECT c.column_name, c.data_type, c.is_nullable, c.numeric_scale, EXISTS ("
-            " SELECT 1 FROM information_schema.table_constraints t JOIN information_schema.key_column_usage k"
-            " ON k.constraint_name = t.constraint_name AND k.table_schema = t.table_schema AND k.table_name = t.table_name"
-            " WHERE t.constraint_type = 'PRIMARY KEY' AND t.table_schema = c.table_schema AND t.table_name = c.table_name"
-            " AND k.column_name = c.column_name)"
-            " FROM information_schema.columns c WHERE c.table_name = %s AND c.table_schema = COALESCE(%s, current_schema())"
-            " ORDER BY c.ordinal_position"
-        )
-        made = []
-        for column, kind, nullable, scale, key in connection.execute(sql, (name, schema or None)).fetchall():
-            found = (
-                s.decimal_schema(scale)
-                if kind == "numeric" and scale is not None
-                else _POSTGRES_TYPES.get(kind, s.STRING)
-            )
-            made.append(Column(column, found.as_optional() if nullable == "YES" else found, bool(key)))
-        return made
-
-    def result_columns(self, description: Sequence[Any], rows: Sequence[Sequence[Any]]) -> list[Column]:
-        del rows
-        made = []
-        for column in description:
-            if column.type_code == _NUMERIC_OID and column.scale is not None:
-                found = s.decimal_schema(column.scale)
-            else:
-                found = _POSTGRES_OIDS.get(column.type_code, s.STRING)
-            made.append(Column(column.name, found.as_optional()))
-        return made
-
-    def now(self, connection: Any) -> datetime:
-        found = connection.execute("SELECT clock_timestamp()").fetchone()[0]
-        assert isinstance(found, datetime)
-        return found.astimezone(UTC)
-
-    def column_type(self, schema: Schema) -> str:
-        if schema.name == s.DECIMAL:
-            return f"NUMERIC(38, {scale_of(schema)})"
-        if schema.name in (s.DATE, s.TIME, s.TIMESTAMP):
-            return {s.DATE: "DATE", s.TIME: "TIME", s.TIMESTAMP: "TIMESTAMP WITH TIME ZONE"}[schema.name or ""]
-        return {
-            Type.INT8: "SMALLINT",
-            Type.INT16: "SMALLINT",
-            Type.INT32: "INTEGER",
-            Type.INT64: "BIGINT",
-            Type.FLOAT32: "REAL",
-            Type.FLOAT64: "DOUBLE PRECISION",
-            Type.BOOLEAN: "BOOLEAN",
-            Type.STRING: "TEXT",
-            Type.BYTES: "BYTEA",
-        }[schema.type]
-
-
 def from_database(schema: Schema, value: Any) -> Any:
     """A value of the driver's as Connect has it. SQLite's dates and times that are numbers count milliseconds, as its
     driver for Java writes them. Raises ConnectError for what is no value of this type.
@@ -417,7 +353,7 @@ def from_database(schema: Schema, value: Any) -> Any:
     try:
         match schema.name:
             case s.DECIMAL:
-                return Decimal(str(value)).quantize(Decimal(1).scaleb(-scale_of(schema)))
+                return Decimal(str(value)).quantize(Decimal(1).scaleb(-scale_of(schema)), context=WIDE)
             case s.DATE:
                 if isinstance(value, int | float):
                     return moment_of(value).date()
@@ -433,6 +369,8 @@ def from_database(schema: Schema, value: Any) -> Any:
                 return moment_of(value)
         match schema.type:
             case Type.BOOLEAN:
+                if value == "0":  # PostgreSQL's BIT(1) comes as text
+                    return False
                 return any(value) if isinstance(value, bytes) else bool(value)  # MariaDB's BIT(1) comes as a byte
             case Type.STRING:
                 return value if isinstance(value, str) else str(value)

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import SplitResult, parse_qsl, unquote
 from zoneinfo import ZoneInfo
 
-from headwater.connect.connectors.jdbc_dialects import Column, Dialect
+from headwater.connect.connectors.jdbc_dialects import ALL_TABLES, Column, Dialect, Wanted, refuse_nested
 from headwater.connect.data import schema as s
 from headwater.connect.data.logical import scale_of
 from headwater.connect.data.schema import Schema, Type
@@ -119,10 +119,10 @@ _WRONG_STATEMENTS: Final = ((1054,), (1142,), (1143,))
 _DECIMAL_CODES: Final = (0, 246)
 
 
-def schema_of(kind: str, whole_type: str, scale: int | None) -> Schema:
+def schema_of(kind: str, whole_type: str, scale: int | None, precision: int | None = None) -> Schema:
     """Of a column: `kind` and `whole_type` as information_schema has them, `int` and `int(10) unsigned`."""
     if kind == "decimal":
-        return s.decimal_schema(scale or 0)
+        return s.decimal_schema(scale or 0, precision=precision)
     if kind == "bit" and whole_type == "bit(1)":
         return s.BOOLEAN
     if "unsigned" in whole_type and kind in _UNSIGNED:
@@ -134,12 +134,16 @@ class Mariadb(Dialect):
     placeholder = "%s"
     quotation_mark = "`"
     locking_read = " FOR UPDATE"
+    java_name = "MySqlDatabaseDialect"
+    narrowed_by = "catalog.pattern"
+    table_kinds: Mapping[str, Any] = {"TABLE": "BASE TABLE", "VIEW": "VIEW"}
 
     def __init__(self, url: SplitResult, user: str | None, password: str | None, zone: str = "UTC") -> None:
         """`zone`: of columns without one."""
         options = options_of(url)
         self._zone = ZoneInfo(zone) if zone != "UTC" else None
         self.needs_columns = self._zone is not None
+        self.zone = self._zone or UTC
         self._zoned: dict[str, set[str]] = {}  # by table: the columns that are TIMESTAMP
         self._compared_zoned: set[str] = set()  # of what is read
         self._options = dict(options.connection)
@@ -181,21 +185,25 @@ class Mariadb(Dialect):
     def cursor(self, connection: Any) -> Any:
         return connection.cursor(self._cursor)
 
-    def tables(self, connection: Any) -> list[str]:
-        sql = "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND table_type = 'BASE TABLE'"
-        return sorted(name for (name,) in self._ask(connection, sql))
+    def tables(self, connection: Any, wanted: Wanted = ALL_TABLES) -> list[str]:
+        sql = "SELECT table_schema, table_name, table_type FROM information_schema.tables WHERE table_schema = COALESCE(%s, DATABASE())"
+        kinds = {self.table_kinds[each] for each in wanted.kinds}
+        found = self._ask(connection, sql, wanted.catalog or None)
+        return sorted(self.whole_name(database, name) for database, name, kind in found if kind in kinds)
 
     def columns(self, connection: Any, table: str) -> list[Column]:
         sql = (
-            "SELECT column_name, data_type, column_type, numeric_scale, is_nullable, column_key FROM information_schema.columns"
+            "SELECT column_name, data_type, column_type, numeric_scale, numeric_precision, is_nullable, column_key, extra"
+            " FROM information_schema.columns"
             " WHERE table_name = %s AND table_schema = COALESCE(%s, DATABASE()) ORDER BY ordinal_position"
         )
         made = []
-        for column, kind, whole_type, scale, nullable, key in self._ask(connection, sql, *_names(table)):
-            found = schema_of(kind, whole_type, scale)
+        for column, kind, whole_type, scale, digits, nullable, key, extra in self._ask(connection, sql, *self._names(table)):  # fmt: skip
+            found = schema_of(kind, whole_type, scale, digits)
             if kind == "timestamp":
                 self._zoned.setdefault(table, set()).add(column.casefold())
-            made.append(Column(column, found.as_optional() if nullable == "YES" else found, key == "PRI"))
+            schema, counts_up = found.as_optional() if nullable == "YES" else found, "auto_increment" in extra.lower()
+            made.append(Column(column, schema, key == "PRI", counts_up))
         return made
 
     def has_transactions(self, connection: Any, table: str) -> bool:
@@ -203,7 +211,7 @@ class Mariadb(Dialect):
             "SELECT e.transactions FROM information_schema.tables t JOIN information_schema.engines e ON e.engine = t.engine"
             " WHERE t.table_name = %s AND t.table_schema = COALESCE(%s, DATABASE())"
         )
-        return all(answer == "YES" for (answer,) in self._ask(connection, sql, *_names(table)))
+        return all(answer == "YES" for (answer,) in self._ask(connection, sql, *self._names(table)))
 
     def result_columns(self, description: Sequence[Any], rows: Sequence[Sequence[Any]]) -> list[Column]:
         made = []
@@ -250,6 +258,7 @@ class Mariadb(Dialect):
         return moment.astimezone(self._zone or UTC).replace(tzinfo=None)
 
     def column_type(self, schema: Schema) -> str:
+        refuse_nested(schema)
         if schema.name == s.DECIMAL:
             return f"DECIMAL(65, {scale_of(schema)})"
         if schema.name in (s.DATE, s.TIME, s.TIMESTAMP):
@@ -265,6 +274,13 @@ class Mariadb(Dialect):
             Type.STRING: "LONGTEXT CHARACTER SET utf8mb4",
             Type.BYTES: "LONGBLOB",
         }[schema.type]
+
+    def default_value(self, schema: Schema, kind: str) -> str | None:
+        """MySQL has none of texts and bytes without a limit."""
+        return None if kind.startswith("LONG") else super().default_value(schema, kind)
+
+    def _text(self, value: str) -> str | None:
+        return super()._text(value.replace("\\", "\\\\"))
 
     def key_type(self, schema: Schema) -> str:
         if schema.type is Type.STRING:
@@ -293,16 +309,15 @@ class Mariadb(Dialect):
         first = self.quote_column(keys[0])
         return f"{self.insert(table, [*keys, *others])} ON DUPLICATE KEY UPDATE {changes or f'{first} = {first}'}"
 
+    def _names(self, table: str) -> tuple[str, str | None]:
+        *databases, name = self.parts(table)
+        return name, databases[-1] if databases else None
+
     @staticmethod
     def _ask(connection: Any, sql: str, *parameters: Any) -> list[Any]:
         with connection.cursor() as cursor:
             cursor.execute(sql, parameters)
             return list(cursor.fetchall())
-
-
-def _names(table: str) -> tuple[str, str | None]:
-    database, _, name = table.rpartition(".")
-    return name, database or None
 
 
 def _null_unless_date(convert: Any) -> Any:

@@ -24,6 +24,7 @@ class Row(NamedTuple):
     table: str
     keys: dict[str, Cell]
     others: dict[str, Cell] | None  # None: the row is to be deleted
+    fields: tuple[str, ...] = ()  # of the value, in whose order a table is made
 
     @property
     def cells(self) -> dict[str, Cell]:
@@ -43,15 +44,30 @@ def row_of(config: Mapping[str, Any], record: SinkRecord) -> Row:
     keys = _keys(config["pk.mode"], config["pk.fields"], record)
     if record.value is None:
         return Row(table, keys, None)
+    if isinstance(record.value, str) and record.value_schema is not None:
+        return Row(table, keys, _text(config, keys, record.value))
     if not isinstance(record.value, Struct):
-        raise DataError("JdbcSink needs values with a schema that are structs: JSON with schemas, or Avro")
+        raise DataError("JdbcSink needs values with a schema that are structs (JSON with schemas, or Avro), or texts")
     wanted = set(config["fields.whitelist"])
+    value_of = record.value.get if config["replace.null.with.default"] else record.value.get_without_default
     others = {
-        field.name: (field.schema, record.value.get(field.name))
+        field.name: (field.schema, value_of(field.name))
         for field in record.value.schema.fields
         if field.name not in keys and (not wanted or field.name in wanted)
     }
-    return Row(table, keys, others)
+    return Row(table, keys, others, tuple(field.name for field in record.value.schema.fields))
+
+
+def _text(config: Mapping[str, Any], keys: Mapping[str, Cell], value: str) -> dict[str, Cell]:
+    """The one column of a value that is a text."""
+    name = config["string.output.value.column.name"]
+    if config["pk.mode"] == "record_value":
+        raise DataError("pk.mode=record_value: a value that is a text has no fields")
+    if config["fields.whitelist"]:
+        raise DataError("fields.whitelist: a value that is a text has no fields")
+    if name in keys:
+        raise DataError(f"string.output.value.column.name: {name!r} is a column of the key")
+    return {name: (s.OPTIONAL_STRING, value)}
 
 
 def _keys(mode: str, names: Sequence[str], record: SinkRecord) -> dict[str, Cell]:
@@ -59,7 +75,7 @@ def _keys(mode: str, names: Sequence[str], record: SinkRecord) -> dict[str, Cell
         return {}
     if mode == "kafka":
         cells: list[Cell] = [
-            (s.STRING, record.original_topic),
+            (s.STRING, record.topic),
             (s.INT32, record.original_partition),
             (s.INT64, record.offset),
         ]
@@ -169,7 +185,7 @@ class RowPlanner:
         """The values of other records of the shape, in the order of the statement's placeholders."""
         keys_in = self._keys_in
         keys = [] if keys_in == "kafka" else _places(record.key if keys_in == "record_key" else record.value, row.keys)
-        others = _places(record.value, row.others or {})
+        others = _places(record.value, row.others or {}, self._config["replace.null.with.default"])
         cells = [(name, schema) for name, (schema, _) in row.cells.items()]
         count, table = len(row.keys), row.table
         rotated = self._config["insert.mode"] == "update"
@@ -177,7 +193,7 @@ class RowPlanner:
 
         def read(record: SinkRecord) -> list[Any]:
             if keys_in == "kafka":
-                values = [record.original_topic, record.original_partition, record.offset]
+                values = [record.topic, record.original_partition, record.offset]
             else:
                 values = _values(record.key if keys_in == "record_key" else record.value, keys)
             values += _values(record.value, others)
@@ -188,10 +204,10 @@ class RowPlanner:
         return read
 
 
-def _places(struct: Struct, names: Mapping[str, Cell]) -> list[tuple[int, Any]]:
-    """Of fields, with their defaults."""
+def _places(struct: Struct, names: Mapping[str, Cell], defaults: bool = True) -> list[tuple[int, Any]]:
+    """Of fields, with their defaults if these count."""
     found = [field for name in names if (field := struct.schema.field(name)) is not None]
-    return [(field.position, field.schema.default) for field in found]
+    return [(field.position, field.schema.default if defaults else None) for field in found]
 
 
 def _values(struct: Struct, places: list[tuple[int, Any]]) -> list[Any]:
@@ -200,21 +216,27 @@ def _values(struct: Struct, places: list[tuple[int, Any]]) -> list[Any]:
 
 
 def create_table(dialect: Dialect, row: Row) -> str:
-    lines = []
-    for name, (schema, _) in row.cells.items():
-        key = name in row.keys
-        kind = dialect.key_type(_scalar(schema)) if key else dialect.column_type(_scalar(schema))
-        lines.append(f"{dialect.quote_column(name)} {kind}{' NOT NULL' if key or not schema.optional else ''}")
+    """Columns are in the order of the value's fields; others stand before them (pk.mode=kafka) or behind."""
+    cells = row.cells
+    first = [each for each in _KAFKA_FIELDS if each in cells]
+    fields = [each for each in row.fields if each in cells and each not in first]
+    lines = [
+        f"{dialect.quote_column(name)} {_column(dialect, cells[name][0], key=name in row.keys)}"
+        for name in (*first, *fields, *sorted(cells.keys() - {*first, *fields}))
+    ]
     if row.keys:
         lines.append(f"PRIMARY KEY ({', '.join(dialect.quote_column(each) for each in row.keys)})")
     return f"CREATE TABLE {dialect.quote(row.table)} ({', '.join(lines)})"
 
 
 def add_column(dialect: Dialect, table: str, name: str, schema: Schema) -> str:
-    return f"ALTER TABLE {dialect.quote(table)} ADD COLUMN {dialect.quote_column(name)} {dialect.column_type(_scalar(schema))}"
+    return f"ALTER TABLE {dialect.quote(table)} ADD COLUMN {dialect.quote_column(name)} {_column(dialect, schema)}"
 
 
-def _scalar(schema: Schema) -> Schema:
-    if schema.type in (Type.ARRAY, Type.MAP, Type.STRUCT):
-        raise DataError(f"A {schema.type} has no column type; Flatten, or ReplaceField, may help")
-    return schema
+def _column(dialect: Dialect, schema: Schema, *, key: bool = False) -> str:
+    """Its type, and the default that the schema has, which rows of others get too; else whether it may be null."""
+    kind = dialect.key_type(schema) if key else dialect.column_type(schema)
+    default = None if schema.default is None else dialect.default_value(schema, kind)
+    if key or (not schema.optional and default is None):
+        kind += " NOT NULL"
+    return kind if default is None else f"{kind} DEFAULT {default}"

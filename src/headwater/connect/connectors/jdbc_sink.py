@@ -12,28 +12,30 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, ClassVar, Final
 
-from headwater.base.config.validators import AtLeast, OneOf
+from headwater.base.config.validators import AtLeast, EachOf, OneOf
 from headwater.base.ids import TopicPartition
 from headwater.connect.api import SinkConnector, SinkTask
 from headwater.connect.config.definition import ConfigDef, ConfigValue
-from headwater.connect.config.keys import HIGH, MEDIUM, NonEmptyText, flag, listing, text, whole
+from headwater.connect.config.keys import HIGH, LOW, MEDIUM, NonEmptyText, flag, listing, long, text, whole
 from headwater.connect.connectors.jdbc_progress import Progress
 from headwater.connect.connectors.jdbc_rows import Plan, Row, RowPlanner, Shape, add_column, create_table
 from headwater.connect.connectors.jdbc_url import CONNECTION_KEYS, check_url, dialect_of, refuse
 from headwater.connect.data.record import SinkRecord
 from headwater.connect.errors import ConnectError, DataError, RetriableError
 
-_REFUSED: Final = ("dialect.name", "table.types", "quote.sql.identifiers", "mssql.use.merge.holdlock", "date.timezone", "trim.sensitive.log", "timestamp.precision.mode", "timestamp.fields.list", "replace.null.with.default", "date.calendar.system", "string.output.value.column.name")  # fmt: skip
+_REFUSED: Final = ("mssql.use.merge.holdlock", "date.timezone", "trim.sensitive.log", "timestamp.precision.mode", "timestamp.fields.list", "date.calendar.system")  # fmt: skip
 
 
 class JdbcSinkTask(SinkTask):
     def start(self, props: Mapping[str, str]) -> None:
         config = self._config = JdbcSinkConnector.config_def.parse(props)
+        config |= {name: config[name].lower() for name in ("insert.mode", "pk.mode")}
         self._dialect = dialect_of(config)
         self._planner = RowPlanner(self._dialect, config)
         self._connection: Any = None
         self._known: dict[str, set[str]] = {}  # columns by table, as far as they were looked at
         self._failures = 0
+        self._connects = 0  # that failed, one after the other
         table = config["progress.table"]
         self._progress = Progress(self._dialect, table, props["name"]) if table else None
         self._reached: dict[TopicPartition, int] = {}  # what the table of progress has said, or was told
@@ -75,8 +77,8 @@ class JdbcSinkTask(SinkTask):
             self._failures = 0
         except self._dialect.errors as error:
             raise self._failed(f"The database said: {self._dialect.message(error)}") from None
-        except RetriableError as error:  # there is no connection
-            raise self._failed(str(error)) from None
+        except RetriableError as error:
+            raise self._not_connected(str(error)) from None
         except ConnectError:
             self._give_up()
             raise
@@ -90,19 +92,34 @@ class JdbcSinkTask(SinkTask):
         self.context.timeout(self._config["retry.backoff.ms"])
         return RetriableError(told)
 
+    def _not_connected(self, told: str) -> ConnectError:
+        self._connects += 1
+        if self._connects >= self._config["connection.attempts"]:
+            self._connects = 0
+            return ConnectError(told)
+        self.context.timeout(self._config["connection.backoff.ms"])
+        return RetriableError(told)
+
     def _transaction(self, records: Sequence[SinkRecord], *, by_one: bool) -> None:
         """Writes what is new of the records, and reports those that cannot be rows. `by_one`: those too that the
         database refuses.
         """
         if self._connection is None:
             self._connection = self._dialect.connect()
+            self._connects = 0
         cursor = self._connection.cursor()
         plans = [self._plan(record) for record in records]
         shapes: dict[int, Shape] = {id(plan.shape): plan.shape for plan in plans if isinstance(plan, Plan)}
+        homeless: dict[int, DataError] = {}
         for shape in shapes.values():  # before anything is written: on MariaDB, what makes a table commits
-            self._make_room(cursor, shape.row)
+            try:
+                self._make_room(cursor, shape.row)
+            except DataError as unfit:
+                homeless[id(shape)] = unfit
+        if homeless:
+            plans = [homeless.get(id(each.shape), each) if isinstance(each, Plan) else each for each in plans]
         if self._dialect.needs_columns:  # which are known by now
-            plans = [self._plan(record) for record in records]
+            plans = [self._plan(record) if isinstance(plan, Plan) else plan for record, plan in zip(records, plans, strict=True)]  # fmt: skip
         begins = self._begin(cursor, records)
         written: list[Plan] = []
         refused: list[tuple[SinkRecord, DataError]] = []
@@ -190,7 +207,7 @@ class JdbcSinkTask(SinkTask):
                 return
             if not known:
                 if not self._config["auto.create"]:
-                    raise ConnectError(f"There is no table {row.table!r}, and auto.create is false")
+                    raise DataError(f"There is no table {row.table!r}, and auto.create is false")
                 cursor.execute(create_table(self._dialect, row), ())
                 known = set(row.cells)
             if self._progress is not None and not self._dialect.has_transactions(self._connection, row.table):
@@ -198,15 +215,19 @@ class JdbcSinkTask(SinkTask):
             self._known[row.table] = known
         if row.others is None:
             return
-        missing = [name for name in row.cells if name not in known]
+        # In other letters too: whether they are others to it, the database itself says.
+        there = {name.casefold() for name in known}
+        missing = [name for name in row.cells if name.casefold() not in there]
         if missing and not self._config["auto.evolve"]:
-            raise ConnectError(f"The table {row.table!r} has no column {missing[0]!r}, and auto.evolve is false")
+            raise DataError(f"The table {row.table!r} has no column {missing[0]!r}, and auto.evolve is false")
         for name in missing:
             schema = row.cells[name][0]
             if not schema.optional and schema.default is None:
-                raise ConnectError(
+                raise DataError(
                     f"The new column {name!r} of {row.table!r} would have to be optional, or have a default"
                 )
+        for name in missing:
+            schema = row.cells[name][0]
             cursor.execute(add_column(self._dialect, row.table, name, schema), ())
             known.add(name)
 
@@ -228,16 +249,21 @@ class JdbcSinkConnector(SinkConnector):
     aliases = ("io.confluent.connect.jdbc.JdbcSinkConnector",)
     config_def: ClassVar[ConfigDef] = ConfigDef(
         *CONNECTION_KEYS,
-        text("insert.mode", "insert", HIGH, "insert, upsert (by the primary key) or update.", OneOf("insert", "upsert", "update")),
+        text("insert.mode", "insert", HIGH, "insert, upsert (by the primary key) or update.", OneOf("insert", "upsert", "update", ignore_case=True)),
         flag("delete.enabled", False, MEDIUM, "Whether a record without a value deletes the row of its key; needs pk.mode=record_key or record_header."),
         text("table.name.format", "${topic}", MEDIUM, "The table's name.", NonEmptyText()),
-        text("pk.mode", "none", HIGH, "Where the primary key comes from: none, kafka (topic, partition, offset), record_key, record_value, record_header.", OneOf("none", "kafka", "record_key", "record_value", "record_header")),
+        text("pk.mode", "none", HIGH, "Where the primary key comes from: none, kafka (topic, partition, offset), record_key, record_value, record_header.", OneOf("none", "kafka", "record_key", "record_value", "record_header", ignore_case=True)),
         listing("pk.fields", [], MEDIUM, "The names of its columns; all fields, or headers, if there is no list."),
         listing("fields.whitelist", [], MEDIUM, "The fields of the value that become columns; all if there is no list."),
         text("progress.table", "", MEDIUM, "A table for the offsets, which is made: they change in one transaction with the rows, so that each record is written exactly once, whatever crashes. Empty: at least once."),
+        flag("replace.null.with.default", True, MEDIUM, "Whether a null in a field of the value that has a default value becomes that."),
+        text("string.output.value.column.name", "record_value", LOW, "The column of values that are texts (StringConverter).", NonEmptyText()),
+        listing("table.types", ["TABLE"], LOW, "Which kinds of tables are written to: TABLE, PARTITIONED TABLE, VIEW. It need not be said: a view is written to if the database takes that.", EachOf("TABLE", "PARTITIONED TABLE", "VIEW")),
         flag("auto.create", False, MEDIUM, "Whether a missing table is made."),
         flag("auto.evolve", False, MEDIUM, "Whether missing columns are added."),
         whole("batch.size", 3000, MEDIUM, "Taken and not needed: what one poll of the consumer gives is one transaction.", AtLeast(0)),
+        whole("connection.attempts", 3, LOW, "How often in a row a connection may fail before the task does (and is started again, by errors.restart).", AtLeast(1)),
+        long("connection.backoff.ms", 10_000, LOW, "The pause (ms) between these attempts.", AtLeast(0)),
         whole("max.retries", 10, MEDIUM, "How often in a row a failed transaction is repeated before the task fails.", AtLeast(0)),
         whole("retry.backoff.ms", 3000, MEDIUM, "The pause before each.", AtLeast(0)),
     )  # fmt: skip
@@ -271,7 +297,7 @@ class JdbcSinkConnector(SinkConnector):
 
     def validate(self, props: Mapping[str, str], found: dict[str, ConfigValue]) -> None:
         refuse(props, found, _REFUSED)
-        mode, keys = found["insert.mode"].value, found["pk.mode"].value
+        mode, keys = (str(found[name].value).lower() for name in ("insert.mode", "pk.mode"))
         if mode in ("upsert", "update") and keys == "none":
             found["pk.mode"].errors.append(f"insert.mode={mode} needs a primary key")
         if found["delete.enabled"].value is True and keys not in ("record_key", "record_header"):

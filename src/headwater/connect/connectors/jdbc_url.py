@@ -8,10 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
+from headwater.base.config.validators import OneOf
 from headwater.connect.config.definition import ConfigValue
-from headwater.connect.config.keys import HIGH, MEDIUM, REQUIRED, NonEmptyText, TimeZone, secret, text
-from headwater.connect.connectors.jdbc_dialects import Dialect, Postgresql, Sqlite
+from headwater.connect.config.keys import HIGH, LOW, MEDIUM, REQUIRED, NonEmptyText, TimeZone, secret, text
+from headwater.connect.connectors.jdbc_dialects import Dialect, Sqlite
 from headwater.connect.connectors.jdbc_mariadb import Mariadb
+from headwater.connect.connectors.jdbc_postgresql import Postgresql
 from headwater.connect.errors import ConfigError
 
 CONNECTION_KEYS: Final = (
@@ -19,13 +21,33 @@ CONNECTION_KEYS: Final = (
     text("connection.user", None, HIGH, "The user."),
     text("db.timezone", "UTC", MEDIUM, "The zone of timestamps in columns that have none, such as Europe/Berlin: when they are read, compared and written. Of PostgreSQL's TIMESTAMP and MariaDB's DATETIME; SQLite's are UTC. In the hour that such a zone has twice, rows of mode=timestamp may be missed.", TimeZone()),
     secret("connection.password", None, HIGH, "Its password; better a reference to a config provider."),
+    text("dialect.name", "", LOW, "Taken if it is the one that connection.url means: SqliteDatabaseDialect, PostgreSqlDatabaseDialect or MySqlDatabaseDialect."),
+    text("quote.sql.identifiers", "always", MEDIUM, "always: names of tables and columns are those of the database to the letter. never: with PostgreSQL they are taken as it takes names without quotation marks, in small letters.", OneOf("always", "never", ignore_case=True)),
 )  # fmt: skip
 
 
-_DONE: Final = {"quote.sql.identifiers": "always", "validate.non.null": "false", "replace.null.with.default": "true"}
+_DONE: Final[Mapping[str, str]] = {  # what other properties of the original ask for that is done here anyway
+    "date.calendar.system": "PROLEPTIC_GREGORIAN",
+    "date.timezone": "UTC",
+    "jdbc.credentials.provider.class": "io.confluent.connect.jdbc.util.DefaultJdbcCredentialsProvider",
+    "max.buffer.size": "0",
+    "mssql.use.merge.holdlock": "true",
+    "poll.linger.ms": "5000",
+    "query.retry.attempts": "-1",
+    "table.monitoring.startup.polling.limit.ms": "10000",
+    "timestamp.fields.list": "",
+    "transaction.isolation.mode": "DEFAULT",
+    "trim.sensitive.log": "false",
+}
 
 
 def dialect_of(config: Mapping[str, Any]) -> Dialect:
+    made = _dialect_of(config)
+    made.folds_names = str(config.get("quote.sql.identifiers")).lower() == "never"
+    return made
+
+
+def _dialect_of(config: Mapping[str, Any]) -> Dialect:
     url = str(config["connection.url"]).removeprefix("jdbc:")
     if url.startswith("sqlite:"):
         path = unquote(url.removeprefix("sqlite:"))
@@ -68,6 +90,9 @@ def check_url(found: dict[str, ConfigValue]) -> None:
     if found["db.timezone"].errors:
         return
     try:
-        dialect_of({name: each.value for name, each in found.items()})
+        dialect = dialect_of({name: each.value for name, each in found.items()})
     except ConfigError as error:
         found["connection.url"].errors.append(str(error))
+        return
+    if found["dialect.name"].value not in ("", None, dialect.java_name):
+        found["dialect.name"].errors.append(f"connection.url is one of {dialect.java_name}")

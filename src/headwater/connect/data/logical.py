@@ -12,7 +12,7 @@ from headwater.connect.errors import DataError
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_DAY: Final = date(1970, 1, 1)
 MILLISECONDS_PER_DAY: Final = 86_400_000
-_WIDE: Final = Context(prec=100_000)  # decimals are exact: nothing is ever rounded
+WIDE: Final = Context(prec=100_000)  # decimals are exact: nothing is ever rounded
 
 
 def scale_of(schema: Schema) -> int:
@@ -33,11 +33,11 @@ def scale_of_value(value: Decimal) -> int:
 
 
 def unscaled(value: Decimal) -> int:
-    return int(value.scaleb(scale_of_value(value), _WIDE))
+    return int(value.scaleb(scale_of_value(value), WIDE))
 
 
 def decimal_of(number: int, scale: int) -> Decimal:
-    return Decimal(number).scaleb(-scale, _WIDE)
+    return Decimal(number).scaleb(-scale, WIDE)
 
 
 def decimal_to_bytes(schema: Schema, value: Decimal) -> bytes:

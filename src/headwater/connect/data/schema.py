@@ -150,6 +150,7 @@ TIME: Final = "org.apache.kafka.connect.data.Time"
 TIMESTAMP: Final = "org.apache.kafka.connect.data.Timestamp"
 LOGICAL_NAMES: Final = frozenset({DECIMAL, DATE, TIME, TIMESTAMP})
 SCALE: Final = "scale"
+PRECISION: Final = "connect.decimal.precision"  # which Connect itself does not know
 
 DATE_SCHEMA: Final = Schema(Type.INT32, name=DATE, version=1)
 TIME_SCHEMA: Final = Schema(Type.INT32, name=TIME, version=1)
@@ -157,8 +158,10 @@ TIMESTAMP_SCHEMA: Final = Schema(Type.INT64, name=TIMESTAMP, version=1)
 OPTIONAL_TIMESTAMP: Final = TIMESTAMP_SCHEMA.as_optional()
 
 
-def decimal_schema(scale: int, *, optional: bool = False) -> Schema:
-    return Schema(Type.BYTES, optional, name=DECIMAL, version=1, parameters={SCALE: str(scale)})
+def decimal_schema(scale: int, *, optional: bool = False, precision: int | None = None) -> Schema:
+    """`precision`: how many digits there may be, as converters for Avro and Protobuf ask for it."""
+    parameters = {SCALE: str(scale)} if precision is None else {SCALE: str(scale), PRECISION: str(precision)}
+    return Schema(Type.BYTES, optional, name=DECIMAL, version=1, parameters=parameters)
 
 
 class SchemaAndValue(NamedTuple):

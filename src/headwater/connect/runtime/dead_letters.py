@@ -44,12 +44,11 @@ class DeadLetters:
         self._producer = Producer({"client.id": f"connector-dlq-producer-{task_id}"} | dict(producer))
 
     def report(self, failure: Failure) -> None:
-        """The record as it was, with its time; headers that it has from another dead letter topic stay."""
+        """The record as it was, with its time; headers that it has from another dead letter topic stay, before ours."""
         record = failure.record
         headers = list(record.headers)
         if self._with_context:
-            there = {name for name, _ in headers}
-            headers += [each for each in context_headers(failure, *self._id, self._redact) if each[0] not in there]
+            headers += context_headers(failure, *self._id, self._redact)
         self._count("deadletterqueue-produce-requests")
         self._unflushed = True
         self._producer.send(

@@ -16,7 +16,7 @@ from headwater.connect.errors import DataError
 
 TYPES = {
     number: TypeInfo(number, name)
-    for number, name in enumerate(("int4", "text", "date", "timestamp", "timestamptz", "time", "numeric", "hstore", "interval"), 1)
+    for number, name in enumerate(("int4", "text", "date", "timestamp", "timestamptz", "time", "numeric", "hstore", "interval", "money"), 1)
 }  # fmt: skip
 OIDS = {info.name: oid for oid, info in TYPES.items()}
 
@@ -49,6 +49,12 @@ def read(name: str, text: str, modifier: int = -1, **modes: Any) -> Any:
 )
 def test_values(name: str, text: str, modes: dict[str, str], value: Any) -> None:
     assert read(name, text, **modes) == value
+
+
+def test_money_has_as_many_digits_as_is_said() -> None:
+    assert str(read("money", "$12.345", money_digits=3)) == "12.345"
+    assert str(read("money", "$12.5", money_digits=0)) == "13"
+    assert read("money", "$1.00", money_digits=1, decimal="string") == "1.0"
 
 
 def test_a_scale_may_be_negative() -> None:

@@ -145,10 +145,20 @@ def errors(**props: str) -> list[str]:
     return [error for each in found.values() for error in each.errors]
 
 
+def test_an_update_of_no_wanted_column_is_left_out_if_that_is_wanted() -> None:
+    log = Log()
+    before = [Update(3, ("1", "a"), True, ("1", each)) for each in "ab"]
+    log.transaction(100, (before[0], 10), (before[1], 20), (Update(3, None, False, ("1", "b")), 30))
+    assert [each.value["op"] for each in log.read()] == ["u", "u", "u"]
+    found = log.read(skips_unchanged=True, transactions=True)[1:-1]
+    assert [each.value["after"]["v"] for each in found] == ["b", "b"]
+    assert [each.value["transaction"]["total_order"] for each in found] == [1, 2]
+
+
 def test_each_property_that_debezium_documents_is_known_or_refused_by_name() -> None:
     assert errors() == []
     for name in ("signal.data.collection", "converters", "snapshot.max.threads", "lsn.flush.mode", "openlineage.x"):
-        assert errors(**{name: "1"}) == [f"{name} is not supported here; remove it"]
+        assert errors(**{name: "2"}) == [f"{name} is not supported here; remove it"]
     assert "decoderbufs" in errors(plugin_name="decoderbufs")[0]
     assert "not both" in errors(table_include_list="a", table_exclude_list="b")[0]
     assert "lower case" in errors(slot_name="My-Slot")[0]

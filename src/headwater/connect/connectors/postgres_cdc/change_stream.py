@@ -57,6 +57,7 @@ class Settings(NamedTuple):
     tombstones: bool = True
     transactions: bool = False
     skipped: frozenset[str] = frozenset({"t"})
+    skips_unchanged: bool = False  # updates of no wanted column, as far as the log has the row before
     message_wanted: Callable[[str], bool] = lambda _prefix: True
     content: Callable[[bytes], Any] = bytes
     on_failure: Callable[[DataError], None] | None = None  # None: a row that cannot be read is raised
@@ -269,6 +270,8 @@ class _Maker:
         key = model.key(message.new)
         after = model.row(message.new, old if message.whole else None)
         before = model.row(old) if old is not None else None
+        if self._settings.skips_unchanged and after is not None and after == before:
+            return []
         old_key = model.key(old) if old is not None else None
         if key is None or old_key is None or old_key == key:
             return [self._one("u", key, before, after)]

@@ -9,7 +9,7 @@ import base64
 import json
 import math
 from collections.abc import Callable, Mapping
-from decimal import Context, Decimal, InvalidOperation
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any, Final, NamedTuple
 
 from headwater.connect.connectors.postgres_cdc import text_values as t
@@ -45,6 +45,7 @@ class Modes(NamedTuple):
     hstore: str = "json"
     unavailable: str = "__debezium_unavailable_value"
     unknown_as_bytes: bool = False
+    money_digits: int = 2
 
 
 class ColumnType(NamedTuple):
@@ -113,7 +114,7 @@ def _of_name(info: TypeInfo, modifier: int, modes: Modes) -> ColumnType | None:
         return ColumnType(*dated)
     match info.name:
         case "numeric" | "money":
-            return _decimal(info.name, modifier, modes.decimal)
+            return _decimal(info.name, modifier, modes.decimal, modes.money_digits)
         case "bytea":
             encode = _binary(modes)
             return ColumnType(encode.schema, lambda text: encode.of(t.bytes_of(text)), encode.of(b""), encode.of(modes.unavailable.encode()), False)  # fmt: skip
@@ -184,7 +185,7 @@ def _point(text: str) -> Struct:
     return Struct(_POINT, {"x": x, "y": y, "wkb": binary})
 
 
-def _decimal(name: str, modifier: int, mode: str) -> ColumnType:
+def _decimal(name: str, modifier: int, mode: str, money_digits: int) -> ColumnType:
     parse: Callable[[str], Decimal] = t.money_of if name == "money" else _number
     if mode == "double":
         return ColumnType(s.FLOAT64, lambda text: float(parse(text)), 0.0)
@@ -192,7 +193,7 @@ def _decimal(name: str, modifier: int, mode: str) -> ColumnType:
         if mode == "string":
             return ColumnType(s.STRING, lambda text: _plain(parse(text)), "0")
         return ColumnType(_VARIABLE_SCALE, lambda text: _variable_scale(parse(text)), None, None, False)
-    scale, parameters = 2, {s.SCALE: "2"}
+    scale, parameters = money_digits, {s.SCALE: str(money_digits)}
     if name == "numeric":
         precision, scale = (modifier - 4) >> 16 & 0xFFFF, ((modifier - 4 & 0x7FF) ^ 0x400) - 0x400
         parameters = {s.SCALE: str(scale), "connect.decimal.precision": str(precision)}
@@ -201,7 +202,7 @@ def _decimal(name: str, modifier: int, mode: str) -> ColumnType:
 
     def read(text: str) -> Decimal | None:
         value = parse(text)
-        return value.quantize(unit, context=_WIDE) if value.is_finite() else None
+        return value.quantize(unit, ROUND_HALF_UP, _WIDE) if value.is_finite() else None
 
     if mode == "string":
         return ColumnType(s.STRING, lambda text: _plain(read(text) or parse(text)), "0")

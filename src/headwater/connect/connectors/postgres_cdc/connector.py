@@ -55,7 +55,7 @@ class PostgresCdcTask(SourceTask):
     def start(self, props: Mapping[str, str]) -> None:
         from headwater.connect.connectors.postgres_cdc.catalog import Server
 
-        config = self._config = options.CONFIG_DEF.parse(props)
+        config = self._config = options.parse(props)
         self._parameters = options.parameters(config)
         self._server: Server = Server(
             self._parameters,
@@ -369,11 +369,13 @@ def _modes(config: Mapping[str, Any]) -> Modes:
         hstore=config["hstore.handling.mode"],
         unavailable=config["unavailable.value.placeholder"],
         unknown_as_bytes=config["include.unknown.datatypes"],
+        money_digits=config["money.fraction.digits"],
     )
 
 
 def _names(config: Mapping[str, Any], content: s.Schema) -> Names:
     prefix, delimiter = config["topic.prefix"], config["topic.delimiter"]
+    heartbeats = config["topic.heartbeat.prefix"] or config["heartbeat.topics.prefix"]
     headers = []
     if config["extended.headers.enabled"]:
         said = {"connectorLogicalName": prefix, "taskId": "0", "connectorName": "postgresql", "runId": str(uuid.uuid4())}  # fmt: skip
@@ -382,7 +384,7 @@ def _names(config: Mapping[str, Any], content: s.Schema) -> Names:
         prefix,
         config["database.dbname"],
         delimiter.join((prefix, config["topic.transaction"])),
-        delimiter.join((config["heartbeat.topics.prefix"], prefix)),
+        config["topic.heartbeat.name"] or delimiter.join((heartbeats, prefix)),
         delimiter.join((prefix, "message")),
         tuple(headers),
         content,
@@ -401,6 +403,7 @@ def _settings(config: Mapping[str, Any], encode: Any) -> Settings:
         tombstones=config["tombstones.on.delete"],
         transactions=config["provide.transaction.metadata"],
         skipped=frozenset(config["skipped.operations"]) - {"none"},
+        skips_unchanged=config["skip.messages.without.change"],
         message_wanted=lambda prefix: include.match(prefix) if include else not exclude.match(prefix),
         content=encode,
         on_failure=None if mode == "fail" else left_out,
