@@ -17,7 +17,6 @@ from headwater._version import VERSION
 from headwater.base.acls import Operation
 from headwater.base.errors import KafkaError, UserError
 from headwater.sql.functions.patterns import pattern
-from headwater.sql.json_text import dump
 from headwater.sql.language.errors import SqlError
 from headwater.sql.plan.catalog import SourceInfo
 from headwater.sql.plan.insertion import check_insertable
@@ -38,7 +37,7 @@ from headwater.sql.server.accepting import (
 )
 from headwater.sql.server.health import Health, cluster_status
 from headwater.sql.server.node import SqlNode
-from headwater.sql.server.refusals import BAD_STATEMENT, code_of
+from headwater.sql.server.refusals import BAD_STATEMENT, SERVER_ERROR, code_of
 from headwater.sql.server.settable import check_settable
 from headwater.sql.server.source_topics import is_deletable
 from headwater.sql.values import EvaluationError
@@ -55,7 +54,6 @@ _TOPIC_NAME: Final = "[a-zA-Z0-9._-]+"
 _CURLS_OWN: Final = "application/x-www-form-urlencoded"
 BAD_REQUEST: Final = inserting.BAD_REQUEST
 NOT_FOUND: Final = 40400
-SERVER_ERROR: Final = 50000
 NOT_CAUGHT_UP: Final = 50301
 
 
@@ -211,7 +209,7 @@ class Api:
         except SqlError as error:
             self._node.row_queries.give_up(answer)
             return statement_error(error, text)
-        return Response(200, _guarded(body, form != DELIMITED), {"Content-Type": form})
+        return Response(200, body, {"Content-Type": form})
 
     async def query(self, request: Request) -> Response:
         """As /query-stream, in the older form unless another is asked for; and PRINT."""
@@ -346,16 +344,6 @@ def _matching(given: Any) -> Callable[[str], bool]:
     return lambda name: name in (given or ()) or any(each.fullmatch(name) for each in patterns)
 
 
-async def _guarded(lines: AsyncIterator[bytes], as_array: bool) -> AsyncIterator[bytes]:
-    """Rows, and an error that comes between them as ksqlDB tells it: the last thing in the answer."""
-    try:
-        async for line in lines:
-            yield line
-    except Exception as error:  # noqa: BLE001  the answer has begun: its last line is the only place to say it
-        shown = {"@type": "generic_error", "error_code": SERVER_ERROR, "message": str(error)}
-        yield (b",\n" if as_array else b"") + _line(shown, newline=not as_array) + (b"]" if as_array else b"")
-
-
 async def _as_array(lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     before = b"["
     async for line in lines:
@@ -367,10 +355,6 @@ async def _as_array(lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 async def _encoded(lines: AsyncIterator[str]) -> AsyncIterator[bytes]:
     async for line in lines:
         yield line.encode()
-
-
-def _line(document: Any, *, newline: bool = True) -> bytes:
-    return dump(document).encode("utf-8", "replace") + (b"\n" if newline else b"")
 
 
 def _object(request: Request) -> dict[str, Any]:

@@ -16,6 +16,7 @@ class TooManyPushesError(SqlError):
 
 
 BAD_STATEMENT: Final = 40001
+SERVER_ERROR: Final = 50000
 _CODES: Final[dict[type[SqlError], int]] = {WrongEndpointError: 40002, TooManyPushesError: 40003}
 
 

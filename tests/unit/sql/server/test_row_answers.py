@@ -75,6 +75,37 @@ def test_what_ends_rows_of_a_log_is_told() -> None:
     assert _ends(_answer([1, "a"])) is None  # of a table
 
 
+def _pieces(answer: Answer, form: str) -> list[bytes]:
+    async def read() -> list[bytes]:
+        return [each async for each in sent(answer, form)]
+
+    return asyncio.run(read())
+
+
+def test_each_row_that_goes_by_ends_its_line() -> None:
+    """The end of a line came with the next row, so ksqlDB's clients, which read lines, were a row behind."""
+    header, row, last = _pieces(_answer([1, "a"], query_id="q", goes_by=True), KSQL_JSON)
+    assert (header[:1], header[-2:]) == (b"[", b",\n")
+    assert row == b'{"row":{"columns":[1,"a"]}},\n'
+    assert last == b'{"finalMessage":"Query Completed"}]\n'
+    assert json.loads(header + row + last)[1] == {"row": {"columns": [1, "a"]}}
+
+
+@pytest.mark.parametrize("goes_by", [False, True])
+def test_what_fails_between_rows_is_the_last_thing_told(goes_by: bool) -> None:
+    """In the older form it had no `errorMessage` around it, without which ksqlDB's clients cannot read it."""
+
+    async def rows() -> AsyncIterator[list[Any]]:
+        yield [1, "a"]
+        raise SqlError("The disk is full.")
+
+    told = {"@type": "generic_error", "error_code": 50000, "message": "The disk is full"}
+    for form, shown in ((DELIMITED, told), (JSON, told), (KSQL_JSON, {"errorMessage": told})):
+        body = _body(Answer("q", _COLUMNS, rows(), goes_by=goes_by), form)
+        found = [json.loads(each) for each in body.splitlines()] if form == DELIMITED else json.loads(body)
+        assert (len(found), found[-1]) == (3, shown)
+
+
 def test_a_key_that_is_gone_is_told_in_the_older_form() -> None:
     found = json.loads(_body(_answer([1, "a"], push.Tombstone([1, None])), KSQL_JSON))
     assert found[1:] == [{"row": {"columns": [1, "a"]}}, {"row": {"columns": [1, None], "tombstone": True}}]
