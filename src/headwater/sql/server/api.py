@@ -37,7 +37,7 @@ from headwater.sql.server.accepting import (
 )
 from headwater.sql.server.health import Health, cluster_status
 from headwater.sql.server.node import SqlNode
-from headwater.sql.server.refusals import BAD_STATEMENT, SERVER_ERROR, code_of
+from headwater.sql.server.refusals import BAD_REQUEST, BAD_STATEMENT, GENERIC, SERVER_ERROR, code_of
 from headwater.sql.server.settable import check_settable
 from headwater.sql.server.source_topics import is_deletable
 from headwater.sql.values import EvaluationError
@@ -52,7 +52,6 @@ from headwater.web.router import Router
 
 _TOPIC_NAME: Final = "[a-zA-Z0-9._-]+"
 _CURLS_OWN: Final = "application/x-www-form-urlencoded"
-BAD_REQUEST: Final = inserting.BAD_REQUEST
 NOT_FOUND: Final = 40400
 NOT_CAUGHT_UP: Final = 50301
 
@@ -117,17 +116,11 @@ def error_body(error: HttpError, _request: Request | None) -> Response:
 
 def statement_error(error: SqlError, text: str, done: Sequence[answers.Entity] = ()) -> Response:
     """`done`: what statements before it were answered."""
-    return json_response(
-        {
-            "@type": "statement_error",
-            "error_code": code_of(error),
-            "message": str(error),
-            "statementText": text,
-            "entities": list(done),
-        },
-        400,
-        KSQL_JSON,
-    )
+    code = code_of(error)
+    told = {"@type": "generic_error", "error_code": code, "message": str(error)}
+    if code not in GENERIC:
+        told |= {"@type": "statement_error", "statementText": text, "entities": list(done)}
+    return json_response(told, code // 100, KSQL_JSON)
 
 
 class Api:

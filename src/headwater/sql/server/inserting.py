@@ -19,13 +19,13 @@ from headwater.sql.json_text import dump
 from headwater.sql.language.errors import SqlError, did_you_mean
 from headwater.sql.plan.catalog import SourceInfo
 from headwater.sql.plan.insertion import check_key
+from headwater.sql.server.refusals import BAD_REQUEST, SERVER_ERROR
 from headwater.sql.values import EvaluationError
 from headwater.web.cluster_login import LoginRefused
 from headwater.web.messages import HttpError, Request
 
 IN_FLIGHT_MAX: Final = 1_000
 ROW_BYTES_MAX: Final = 16 * 1024 * 1024
-BAD_REQUEST: Final = 40000
 
 Begin: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[Awaitable[object]]]
 _TOLD: Final = (HttpError, SqlError, KafkaError, UserError, LoginRefused)
@@ -66,7 +66,8 @@ async def acks(rows: AsyncIterator[bytes], begin: Begin) -> AsyncIterator[bytes]
                 await sent
             except _TOLD as error:
                 shown = error.message if isinstance(error, HttpError) else str(error) or type(error).__name__
-                yield _line({"status": "error", "seq": number, "error_code": BAD_REQUEST, "message": shown})
+                code = BAD_REQUEST if isinstance(error, HttpError | SqlError) else SERVER_ERROR
+                yield _line({"status": "error", "seq": number, "error_code": code, "message": shown})
                 return
             yield _line({"status": "ok", "seq": number})
             number += 1

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from headwater.base.acls import Operation
-from headwater.base.errors import KafkaError
+from headwater.base.errors import ErrorCode, KafkaError
 from headwater.sql.language import tree
-from headwater.sql.language.errors import SqlError
+from headwater.sql.language.errors import RegistryMissingError
 from headwater.sql.language.tree import SourceKind
 from headwater.sql.plan.catalog import SourceInfo
 from headwater.sql.plan.session import PersistentQuery
@@ -21,6 +21,7 @@ from headwater.sql.server.inspecting import inspected
 from headwater.sql.server.offsets import progress_of
 from headwater.sql.server.push import Plan
 from headwater.sql.server.query_states import QueryState
+from headwater.sql.server.refusals import AssertionFailedError
 from headwater.web.callers import Caller, topic
 
 if TYPE_CHECKING:
@@ -203,19 +204,31 @@ class ReadOnlyStatements:
 
     async def _assert_topic(self, statement: tree.Assert, text: str) -> answers.Entity:
         deadline = _deadline(statement)
-        while True:
-            count = await self._server.partitions(statement.name or "")
-            wanted = statement.properties.get("PARTITIONS")
-            fits = count is not None and (wanted is None or wanted == count)
-            if fits == statement.exists:
-                return answers.entity("assert_topic", text, topicName=statement.name, exists=statement.exists)
+        while problem := await self._wrong_with_topic(statement):
             if asyncio.get_running_loop().time() >= deadline:
-                word = "does not exist as asserted" if statement.exists else "exists"
-                raise SqlError(
-                    f"Topic {statement.name} {word}.",
-                    why=f"It has {count} partitions" if count else "There is no such topic",
-                )
+                raise AssertionFailedError(problem)
             await asyncio.sleep(_ASSERT_AGAIN_S)
+        return answers.entity("assert_topic", text, topicName=statement.name, exists=statement.exists)
+
+    async def _wrong_with_topic(self, statement: tree.Assert) -> str:
+        """What is not as it is asserted. Whether there is no such topic does not hang on its properties."""
+        name = statement.name or ""
+        found = (await self._server.admin.describe_topics([name])).get(name)
+        if isinstance(found, KafkaError) and found.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise found
+        parts = found.partitions if found is not None and not isinstance(found, KafkaError) else []
+        if not statement.exists:
+            return f"Topic {name} exists" if parts else ""
+        if not parts:
+            return f"Topic {name} does not exist"
+        has = {"PARTITIONS": len(parts), "REPLICAS": len(parts[0].replicas)}
+        return ". ".join(
+            f"Mismatched configuration for topic {name}: For config {each.lower()}, expected {wanted} got {has[each]}"
+            if each in has
+            else f"Cannot assert unknown topic property: {each}"
+            for each, wanted in statement.properties.items()
+            if each not in has or wanted != has[each]
+        )
 
     async def _assert_schema(self, statement: tree.Assert, text: str) -> answers.Entity:
         """ASSERT SCHEMA by subject, by id or by both."""
@@ -225,7 +238,9 @@ class ReadOnlyStatements:
             statement.properties.get("ID"),
         )
         if schemas is None:
-            raise SqlError("There is no schema registry.", hint="Set ksql.schema.registry.url for the server.")
+            raise RegistryMissingError(
+                "There is no schema registry.", hint="Set ksql.schema.registry.url for the server."
+            )
 
         def fits() -> bool:
             latest = schemas.latest(str(subject)) if subject is not None else None
@@ -237,8 +252,9 @@ class ReadOnlyStatements:
         deadline = _deadline(statement)
         while await self._server.run_in_thread(fits) != statement.exists:
             if asyncio.get_running_loop().time() >= deadline:
-                named = " ".join(f"{name.lower()} {value}" for name, value in statement.properties.items())
-                raise SqlError(f"Schema with {named} {'does not exist' if statement.exists else 'exists'}.")
+                words = {"SUBJECT": "subject name", "ID": "id"}
+                named = " ".join(f"{words[name]} {value}" for name, value in statement.properties.items())
+                raise AssertionFailedError(f"Schema with {named} {'does not exist' if statement.exists else 'exists'}")
             await asyncio.sleep(_ASSERT_AGAIN_S)
         return answers.entity("assert_schema", text, subject=subject, id=number, exists=statement.exists)
 

@@ -92,7 +92,9 @@ def test_what_the_brokers_refuse_is_told_and_what_is_no_json_too() -> None:
         first = asyncio.ensure_future(anext(acks))
         await rows.begun.wait()
         rows.deliveries[0].set_exception(KafkaError(ErrorCode.MESSAGE_TOO_LARGE, "too large"))
-        assert "too large" in json.loads(await first)["message"]
+        told = json.loads(await first)
+        assert "too large" in told["message"]
+        assert told["error_code"] == 50000  # the row was right
         assert [each async for each in acks] == []
         rows = Rows()
         rows.coming.put_nowait(b"[1]")
