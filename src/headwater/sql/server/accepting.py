@@ -34,9 +34,13 @@ def producing(offered: tuple[str, ...], handler: Handler) -> Handler:
         return handler
 
     async def run(request: Request) -> Response:
-        if accepted(request, offered) is None:
+        kind = accepted(request, offered)
+        if kind is None:
             raise HttpError(406, f"Not Acceptable: this gives {' or '.join(offered)}")
-        return await handler(request)
+        answer = await handler(request)
+        if offered == DOCUMENTS and answer.headers.get("Content-Type") in offered:
+            answer.headers["Content-Type"] = kind  # the same document, called as it was asked for
+        return answer
 
     return run
 

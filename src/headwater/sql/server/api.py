@@ -186,6 +186,9 @@ class Api:
         text = _text(body, "sql")
         settings = _properties(body, "properties") | _properties(body, "streamsProperties")
         form = accepted(request, ROWS) or DELIMITED
+        printed = await self._printed(request, text, takes_lines=form == DELIMITED)
+        if printed is not None:
+            return printed
         return await self._rows(request, text, settings, _strings(body, "sessionVariables"), form)
 
     async def _rows(
@@ -205,21 +208,30 @@ class Api:
         return Response(200, body, {"Content-Type": form})
 
     async def query(self, request: Request) -> Response:
-        """As /query-stream, in the older form unless another is asked for; and PRINT."""
+        """As /query-stream, in the older form unless another is asked for."""
         body = _object(request)
         text, settings = _text(body, "ksql"), _properties(body, "streamsProperties")
         await self._catch_up(body)
-        try:
-            printed = ws_query.print_in(self._node, text)
-            if printed is not None:
-                await self._node.row_queries.check_printable(printed, request.caller)
-                lines = self._node.row_queries.printed(printed)
-                return Response(200, _encoded(lines), {"Content-Type": "text/plain"})
-        except SqlError as error:
-            return statement_error(error, text)
+        printed = await self._printed(request, text, takes_lines=True)
+        if printed is not None:
+            return printed
         form = accepted(request, OLDER_ROWS) or KSQL_JSON
         variables = _strings(body, "sessionVariables")
         return await self._rows(request, text, settings, variables, KSQL_JSON if form == JSON else form)
+
+    async def _printed(self, request: Request, text: str, *, takes_lines: bool) -> Response | None:
+        """The answer to PRINT, which is lines; None: it is another statement."""
+        try:
+            statement = ws_query.print_in(self._node, text)
+            if statement is None:
+                return None
+            if not takes_lines:
+                raise HttpError(406, f"Not Acceptable: PRINT gives {DELIMITED}")
+            await self._node.row_queries.check_printable(statement, request.caller)
+        except SqlError as error:
+            return statement_error(error, text)
+        lines = self._node.row_queries.printed(statement)
+        return Response(200, _encoded(lines), {"Content-Type": "text/plain"})
 
     async def ws_query(self, request: Request) -> Response:
         return websocket.accept(request, ws_query.messages(self._node, request.query.get("request"), request.caller))
@@ -253,7 +265,7 @@ class Api:
 
     def _target(self, name: str) -> SourceInfo:
         try:
-            target = self._node.engine.session.catalog.find(name.strip("`") if name.startswith("`") else name.upper())
+            target = self._node.engine.session.catalog.find(inserting.identifier(name))
             check_insertable(target)
             return target
         except SqlError as error:
@@ -308,20 +320,14 @@ class Api:
         return json_response(True, 200, KSQL_JSON)
 
     async def metadata(self, _request: Request) -> Response:
-        clusters = {"kafka-cluster": self._node.cluster_id, "ksql-cluster": self._node.config.service_id}
-        return json_response({"scope": {"path": [], "clusters": clusters}, "id": ""}, 200)
+        return json_response({"version": VERSION, "clusterId": self._cluster_id()}, 200)
 
     async def metadata_id(self, _request: Request) -> Response:
-        return json_response(
-            {
-                "id": "",
-                "scope": {
-                    "path": [],
-                    "clusters": {"kafka-cluster": self._node.cluster_id, "ksql-cluster": self._node.config.service_id},
-                },
-            },
-            200,
-        )
+        return json_response(self._cluster_id(), 200)
+
+    def _cluster_id(self) -> dict[str, Any]:
+        clusters = {"kafka-cluster": self._node.cluster_id, "ksql-cluster": self._node.config.service_id}
+        return {"scope": {"path": [], "clusters": clusters}, "id": ""}
 
 
 def _matching(given: Any) -> Callable[[str], bool]:

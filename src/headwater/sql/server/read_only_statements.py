@@ -16,6 +16,7 @@ from headwater.sql.language.errors import RegistryMissingError
 from headwater.sql.language.tree import SourceKind
 from headwater.sql.plan.catalog import SourceInfo
 from headwater.sql.plan.session import PersistentQuery
+from headwater.sql.plan.sources import is_hidden
 from headwater.sql.server import answers, settable
 from headwater.sql.server.inspecting import inspected
 from headwater.sql.server.offsets import progress_of
@@ -140,11 +141,7 @@ class ReadOnlyStatements:
     async def _topics(self, statement: tree.Show, text: str, caller: Caller) -> answers.Entity:
         found = await self._server.admin.list_topics(internal=statement.internal)
         seen = await visible(caller, {each.name for each in found})
-        shown = [
-            each
-            for each in found
-            if seen(each.name) and (statement.internal or not each.name.startswith("_confluent-ksql-"))
-        ]
+        shown = [each for each in found if seen(each.name) and (statement.internal or not is_hidden(each.name))]
         if not statement.extended:
             return answers.entity("kafka_topics", text, topics=[_topic(each) for each in shown])
         members, groups = await self._consumers(shown)

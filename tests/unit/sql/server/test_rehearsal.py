@@ -323,6 +323,21 @@ def test_what_is_there_already_is_a_warning(statement: str, kind: str) -> None:
     assert _run(_node(_S), statement) == (200, [shown])
 
 
+def test_topics_that_others_keep_for_themselves_are_listed_with_all_alone() -> None:
+    """`_schemas` and the topics of Connect's workers stood among those of the user."""
+    hidden = ["_schemas", "_confluent-metrics", "connect-offsets", "_confluent-ksql-default__command_topic"]
+
+    class Full(Admin):
+        async def list_topics(self, *, internal: bool = False) -> list[Any]:
+            return [SimpleNamespace(name=each, partitions=[]) for each in ("in", "connections", *hidden)]
+
+    node = _node()
+    node._admin = cast("Any", Full())
+    _, (shown, everything) = _run(node, "SHOW TOPICS; SHOW ALL TOPICS;")
+    assert [each["name"] for each in shown["topics"]] == ["in", "connections"]
+    assert [each["name"] for each in everything["topics"]] == ["in", "connections", *hidden]
+
+
 def test_rows_that_were_inserted_are_answered_with_nothing() -> None:
     """It was the status of a command without an id, which ksqlDB's command line cannot read."""
     node, sent = _node(_S), list[Any]()
