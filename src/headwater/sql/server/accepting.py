@@ -17,7 +17,8 @@ PROTOBUF: Final = "application/vnd.ksql.v1+protobuf"
 DOCUMENTS: Final = (KSQL_JSON, JSON)  # what an endpoint that gives one document offers
 ACKS: Final = (DELIMITED, JSON)  # a line for each row, or one array
 ROWS: Final = (*ACKS, KSQL_JSON, PROTOBUF)
-OLDER_ROWS: Final = (KSQL_JSON, JSON, DELIMITED, PROTOBUF)
+OLDER_ROWS: Final = (KSQL_JSON, JSON, DELIMITED, PROTOBUF)  # of /query, to who says nothing
+ANY_ROWS: Final = (DELIMITED, KSQL_JSON, JSON, PROTOBUF)  # and to who says that anything is welcome, as in ksqlDB
 ANYTHING: Final = ()  # its answer has no body
 
 Handler = Callable[[Request], Awaitable[Response]]

@@ -23,6 +23,7 @@ from headwater.sql.plan.insertion import check_insertable
 from headwater.sql.server import answers, inserting, rights, row_answers, ws_query
 from headwater.sql.server.accepting import (
     ACKS,
+    ANY_ROWS,
     ANYTHING,
     DELIMITED,
     DOCUMENTS,
@@ -66,7 +67,7 @@ def make_door(node: SqlNode) -> Door:
         ("POST", "/inserts-stream", ACKS, api.inserts_stream),
         ("POST", "/close-query", ANYTHING, api.close_query),
         ("POST", "/ksql/terminate", DOCUMENTS, api.terminate),
-        ("GET", "/", ANYTHING, api.info),
+        ("GET", "/", ANYTHING, api.root),
         ("GET", "/info", DOCUMENTS, api.info),
         ("GET", "/healthcheck", DOCUMENTS, api.healthcheck),
         ("GET", "/clusterStatus", DOCUMENTS, api.cluster_status),
@@ -215,7 +216,7 @@ class Api:
         printed = await self._printed(request, text, takes_lines=True)
         if printed is not None:
             return printed
-        form = accepted(request, OLDER_ROWS) or KSQL_JSON
+        form = accepted(request, OLDER_ROWS if request.headers.get("accept") is None else ANY_ROWS) or KSQL_JSON
         variables = _strings(body, "sessionVariables")
         return await self._rows(request, text, settings, variables, KSQL_JSON if form == JSON else form)
 
@@ -272,6 +273,9 @@ class Api:
             raise HttpError(400, f"Cannot insert: {error}", BAD_STATEMENT) from None
 
     # -- what the server is --------------------------------------------------------------------------------------------
+
+    async def root(self, _request: Request) -> Response:
+        return Response(307, b"", {"Location": "/info"})
 
     async def info(self, _request: Request) -> Response:
         return json_response(

@@ -8,6 +8,7 @@ Protobuf. Only the older form tells of keys that a table has no more. What fails
 from __future__ import annotations
 
 import base64
+import itertools
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -22,7 +23,7 @@ from headwater.sql.server.accepting import DELIMITED, JSON, PROTOBUF
 from headwater.sql.server.push import Tombstone
 from headwater.sql.server.refusals import SERVER_ERROR
 
-_PULLED: Final = "query"  # what a pull query is called in the older form
+_numbers: Final = itertools.count(1)  # of pull queries, which nobody can name: their ids are for who reads answers
 _NOT_FRAMED: Final = "PROTOBUF_NOSR"
 
 
@@ -41,10 +42,12 @@ class Answer:
 
 def sent(answer: Answer, form: str) -> AsyncIterator[bytes]:
     """The body, in the form of this content type. Raises SqlError where the columns have no such form."""
+    query_id = answer.query_id or f"query_{next(_numbers)}"
     if form in (DELIMITED, JSON):
-        rows = _or_error(_plain(answer), lambda error: error)
+        rows = _or_error(_plain(answer, query_id), lambda error: error)
         return _lines(rows) if form == DELIMITED else _array(rows)
     header, write = _protobuf(answer) if form == PROTOBUF else _json(answer)
+    header = {"queryId": query_id, "schema": answers.schema_text(answer.columns), **header}
     rows = _or_error(_older(answer, header, write), lambda error: {"errorMessage": error})
     return _array_of_lines(rows) if answer.goes_by else _array(rows)
 
@@ -82,9 +85,9 @@ async def _array_of_lines(documents: AsyncIterator[Any]) -> AsyncIterator[bytes]
         before = b""
 
 
-async def _plain(answer: Answer) -> AsyncIterator[Any]:
+async def _plain(answer: Answer, query_id: str) -> AsyncIterator[Any]:
     yield {
-        "queryId": answer.query_id,
+        "queryId": query_id,
         "columnNames": [each.name for each in answer.columns],
         "columnTypes": [str(each.type) for each in answer.columns],
     }
@@ -97,8 +100,7 @@ WriteRow = Callable[[list[Any]], dict[str, Any]]
 
 
 async def _older(answer: Answer, header: dict[str, Any], write: WriteRow) -> AsyncIterator[Any]:
-    schema = answers.schema_text(answer.columns)
-    yield {"header": {"queryId": answer.query_id or _PULLED, "schema": schema, **header}}
+    yield {"header": header}
     of_key, count = row_document(answer.columns), 0
     async for row in answer.rows:
         yield {"row": of_key(row) if isinstance(row, Tombstone) else write(row)}

@@ -123,8 +123,10 @@ class RowNode:
 @pytest.mark.parametrize(
     ("path", "accept", "given", "older"),
     [
-        ("/query", "*/*", _KSQL, True),
+        ("/query", None, _KSQL, True),
+        ("/query", "*/*", _DELIMITED, False),
         ("/query", "application/json", _KSQL, True),
+        ("/query", "application/json, text/plain, */*", _KSQL, True),
         ("/query", _DELIMITED, _DELIMITED, False),
         ("/query-stream", "*/*", _DELIMITED, False),
         ("/query-stream", "application/json", "application/json", False),
@@ -132,10 +134,11 @@ class RowNode:
         ("/query-stream", accepting.PROTOBUF, accepting.PROTOBUF, True),
     ],
 )
-def test_rows_have_the_form_that_was_asked_for(path: str, accept: str, given: str, older: bool) -> None:
+def test_rows_have_the_form_that_was_asked_for(path: str, accept: str | None, given: str, older: bool) -> None:
     """ksqlDB's older form was given as the plain array by /query-stream."""
     node = RowNode()
-    headers = Headers((("accept", accept), ("content-type", "application/json")))
+    asked = () if accept is None else (("accept", accept),)
+    headers = Headers((*asked, ("content-type", "application/json")))
     body = b'{"ksql": "SELECT * FROM t;", "sql": "SELECT * FROM t;"}'
     request = Request("POST", path, (path.strip("/"),), headers=headers, body=body)
 
@@ -198,6 +201,11 @@ def test_a_document_is_called_what_was_asked_for(accept: str, given: str) -> Non
     request = Request("POST", "/ksql", ("ksql",), headers=headers, body=b'{"ksql": "SHOW TOPICS;"}')
     answer = asyncio.run(make_door(cast("SqlNode", Node())).handle(request))
     assert (answer.status, answer.headers["Content-Type"]) == (200, given)
+
+
+def test_the_root_leads_to_what_the_server_is() -> None:
+    answer = asyncio.run(make_door(cast("SqlNode", Node())).handle(Request("GET", "/", ())))
+    assert (answer.status, answer.headers["Location"]) == (307, "/info")
 
 
 def test_metadata_of_the_server_have_its_version_and_its_cluster() -> None:

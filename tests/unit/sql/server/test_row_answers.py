@@ -48,13 +48,21 @@ def _ends(answer: Answer) -> str | None:
 
 
 def test_each_form_has_the_header_and_the_rows() -> None:
-    plain = [{"queryId": None, "columnNames": ["K", "N"], "columnTypes": ["INTEGER", "STRING"]}, [1, "a"]]
-    assert [json.loads(each) for each in _body(_answer([1, "a"]), DELIMITED).splitlines()] == plain
-    assert json.loads(_body(_answer([1, "a"]), JSON)) == plain
-    assert json.loads(_body(_answer([1, "a"]), KSQL_JSON)) == [
-        {"header": {"queryId": "query", "schema": "`K` INTEGER KEY, `N` STRING"}},
+    plain = [{"queryId": "q", "columnNames": ["K", "N"], "columnTypes": ["INTEGER", "STRING"]}, [1, "a"]]
+    assert [json.loads(each) for each in _body(_answer([1, "a"], query_id="q"), DELIMITED).splitlines()] == plain
+    assert json.loads(_body(_answer([1, "a"], query_id="q"), JSON)) == plain
+    assert json.loads(_body(_answer([1, "a"], query_id="q"), KSQL_JSON)) == [
+        {"header": {"queryId": "q", "schema": "`K` INTEGER KEY, `N` STRING"}},
         {"row": {"columns": [1, "a"]}},
     ]
+
+
+def test_a_pull_query_has_an_id_too() -> None:
+    """It was null where rows come line by line, and the same for all in the older form."""
+    ids = [json.loads(_body(_answer(), DELIMITED))["queryId"] for _ in range(2)]
+    ids += [json.loads(_body(_answer(), KSQL_JSON))[0]["header"]["queryId"] for _ in range(2)]
+    assert [each[:6] for each in ids] == ["query_"] * 4
+    assert len(set(ids)) == 4
 
 
 def test_messages_of_protobuf_have_the_type_that_the_header_names() -> None:
