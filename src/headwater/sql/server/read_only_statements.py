@@ -5,7 +5,7 @@ runner of queries and the brokers have now; of topics that the caller may not se
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
@@ -87,7 +87,8 @@ class ReadOnlyStatements:
                 return answers.function(text, statement.name, session.catalog.functions)
             case tree.Describe():
                 assert isinstance(subject, SourceInfo)
-                return answers.description(text, await self._described(subject, statement.extended, context.caller))
+                (shown,), warnings = await self._described([subject], statement.extended, context.caller)
+                return {**answers.description(text, shown), "warnings": warnings}
             case tree.DescribeAll():
                 return await self._descriptions(statement.kind, text, statement.extended, context.caller)
             case tree.Explain(target=tree.Select() as select):
@@ -173,24 +174,39 @@ class ReadOnlyStatements:
         seen = await self._seen(caller)
         sources = sorted(self._server.engine.session.catalog, key=lambda each: each.name)
         wanted = [each for each in sources if each.kind is kind and seen(each.topic)]
-        shown = [await self._described(each, extended, caller) for each in wanted]
-        return answers.entity("source_descriptions", text, sourceDescriptions=shown)
+        shown, warnings = await self._described(wanted, extended, caller)
+        return {**answers.entity("source_descriptions", text, sourceDescriptions=shown), "warnings": warnings}
 
-    async def _described(self, source: SourceInfo, extended: bool, caller: Caller) -> answers.Entity:
-        """With EXTENDED also what the topic has, and how far the queries that write it have come in the topics that the
-        caller may see.
+    async def _described(
+        self, sources: Sequence[SourceInfo], extended: bool, caller: Caller
+    ) -> tuple[list[answers.Entity], list[dict[str, str]]]:
+        """With what their topics have, and warnings about those that the brokers do not tell of. EXTENDED: also how far
+        the queries that write a source have come in the topics that the caller may see.
         """
         session = self._server.engine.session
-        shown = answers.source_description(source, session, self._server.state, extended)
-        if not extended:
-            return shown
-        found = (await self._server.admin.describe_topics([source.topic])).get(source.topic)
-        if found is not None and not isinstance(found, KafkaError) and found.partitions:
-            shown["partitions"] = len(found.partitions)
-            shown["replication"] = len(found.partitions[0].replicas)
-        writers = [each for each in session.queries.values() if each.sink.name == source.name]
-        shown["queryOffsetSummaries"] = [await self._progress(each.app.name, caller) for each in writers]
-        return shown
+        shown, warnings = [], []
+        topics = await self._topics_of(sources)
+        for source in sources:
+            told = answers.source_description(source, session, self._server.state, extended)
+            found = topics.get(source.topic)
+            if isinstance(found, KafkaError):
+                warnings.append({"message": f"Error from Kafka: {found}"})
+            elif found is not None and found.partitions:
+                told |= {"partitions": len(found.partitions), "replication": len(found.partitions[0].replicas)}
+            if extended:
+                writers = [each for each in session.queries.values() if each.sink.name == source.name]
+                told["queryOffsetSummaries"] = [await self._progress(each.app.name, caller) for each in writers]
+            shown.append(told)
+        return shown, warnings
+
+    async def _topics_of(self, sources: Sequence[SourceInfo]) -> Mapping[str, Topic | KafkaError]:
+        names = list(dict.fromkeys(each.topic for each in sources))
+        if not names:
+            return {}
+        try:
+            return await self._server.admin.describe_topics(names)
+        except KafkaError as error:
+            return dict.fromkeys(names, error)
 
     async def _progress(self, group: str, caller: Caller) -> dict[str, Any]:
         found = await progress_of(self._server.admin, group)

@@ -44,10 +44,15 @@ class Log:
 
 
 class Admin:
-    """Has a topic `in` of one partition, and makes every other but `full`."""
+    """Has a topic `in` of one partition with three replicas, and makes every other but `full`."""
 
     async def list_topics(self, *, internal: bool = False) -> list[Any]:
         return [SimpleNamespace(name="in", partitions=[None])] if internal else []
+
+    async def describe_topics(self, names: list[str]) -> dict[str, Any]:
+        there = SimpleNamespace(partitions=[SimpleNamespace(replicas=[1, 2, 3])])
+        error = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such topic")
+        return {each: there if each == "in" else error for each in names}
 
     async def create_topics(self, wanted: list[Any]) -> dict[str, None]:
         return {each.name: None for each in wanted}
@@ -323,6 +328,25 @@ def test_what_is_there_already_is_a_warning(statement: str, kind: str) -> None:
     assert _run(_node(_S), statement) == (200, [shown])
 
 
+@pytest.mark.parametrize(
+    "statement", ["DESCRIBE {}", "DESCRIBE {} EXTENDED", "DESCRIBE STREAMS", "SHOW STREAMS EXTENDED"]
+)
+def test_a_description_tells_what_the_topic_has_and_when_it_is_gone(statement: str) -> None:
+    """Without EXTENDED it had no partitions; with it, those that a topic had once."""
+    node = _node(_S, "CREATE STREAM z (v INT) WITH (kafka_topic='gone', value_format='JSON', partitions=7);")
+    found = []
+    for name in ("s", "z"):
+        status, (answer,) = _run(node, statement.format(name) + ";")
+        assert status == 200
+        if "sourceDescription" in answer:
+            found.append(answer["sourceDescription"])
+            warnings = answer["warnings"]
+        else:
+            found, warnings = answer["sourceDescriptions"], answer["warnings"]
+    assert [(each["name"], each["partitions"], each["replication"]) for each in found] == [("S", 1, 3), ("Z", 0, 0)]
+    assert warnings == [{"message": "Error from Kafka: UNKNOWN_TOPIC_OR_PARTITION: there is no such topic"}]
+
+
 def test_topics_that_others_keep_for_themselves_are_listed_with_all_alone() -> None:
     """`_schemas` and the topics of Connect's workers stood among those of the user."""
     hidden = ["_schemas", "_confluent-metrics", "connect-offsets", "_confluent-ksql-default__command_topic"]
@@ -369,15 +393,7 @@ def test_rows_that_were_inserted_are_answered_with_nothing() -> None:
 def test_an_assertion_that_fails_is_no_wrong_statement(statement: str, problem: str) -> None:
     """It had the code of one. Replicas were not looked at, and a topic of other partitions was not there."""
 
-    class Described(Admin):
-        async def describe_topics(self, names: list[str]) -> dict[str, Any]:
-            there = SimpleNamespace(partitions=[SimpleNamespace(replicas=[1, 2, 3])])
-            error = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such topic")
-            return {each: there if each == "in" else error for each in names}
-
-    node = _node()
-    node._admin = cast("Any", Described())
-    status, answer = _run(node, statement if not problem else f"{statement} TIMEOUT 0 SECONDS;")
+    status, answer = _run(_node(), statement if not problem else f"{statement} TIMEOUT 0 SECONDS;")
     if not problem:
         assert (status, answer[0]["@type"]) == (200, "assert_topic")
         return
