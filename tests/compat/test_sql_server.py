@@ -50,16 +50,17 @@ def test_statements_and_queries_over_http(group_broker: BrokerProcess, topic: st
         assert sorted(pushed) == [[number, number * 2] for number in range(6)]
         sent = server.messages("SELECT id FROM s EMIT CHANGES LIMIT 6;", **{"auto.offset.reset": "earliest"})
         assert [each["name"] for each in json.loads(sent[0])] == ["ID"]
-        assert sorted(json.loads(each)["row"]["columns"] for each in sent[1:-1]) == [[each] for each in range(6)]
-        assert sent[-1] == "1000 done"
+        assert sorted(json.loads(each)["row"]["columns"] for each in sent[1:-2]) == [[each] for each in range(6)]
+        assert sent[-2:] == ['{"error":"done"}', "1000 done"]
         status, body = server.call("POST", "/query", {"ksql": f"PRINT '{topic}' FROM BEGINNING LIMIT 6;"})
         keys, values, *lines = body.decode().splitlines()
         assert (status, keys) == (200, "Key format: KAFKA_INT or KAFKA_STRING")
         assert values == "Value format: JSON or KAFKA_STRING"
         assert sorted(line.split(", ")[1] for line in lines if line) == [f"key: {number}" for number in range(6)]
-        (refused,) = server.messages("SELECT * FROM nowhere;")
+        told, refused = server.messages("SELECT * FROM nowhere;")
         assert refused.startswith("1003 ")
         assert "NOWHERE does not exist" in refused
+        assert "NOWHERE does not exist" in json.loads(told)["error"]
         (shown,) = server.run("SHOW QUERIES;")
         assert [(each["id"], each["state"]) for each in shown["queries"]] == [("CTAS_TOTALS_1", "RUNNING")]
         with server.pushed("SELECT id FROM s EMIT CHANGES;") as lines:

@@ -77,8 +77,8 @@ def _check_paths(server: SqlServer, topic: str) -> None:
     assert got("/is_valid_property/ksql.service.id")[0] == 400
     status, found = got("/v1/metadata")
     assert isinstance(found, dict)
-    assert found["scope"]["clusters"]["ksql-cluster"] == topic
-    assert got("/v1/metadata/id")[1] == {"id": "", "scope": found["scope"]}
+    assert found["clusterId"]["scope"]["clusters"]["ksql-cluster"] == topic
+    assert got("/v1/metadata/id")[1] == found["clusterId"]
     with server.pushed("SELECT id FROM orders EMIT CHANGES;") as lines:
         query_id = json.loads(next(lines))["queryId"]
         assert sorted(json.loads(next(lines))[0] for _ in range(5)) == [0, 1, 2, 3, 4]  # from the beginning: the config

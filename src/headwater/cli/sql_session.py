@@ -232,7 +232,7 @@ class SqlSession:
             if display.settings.form == "json":
                 display.echo_all(json.dumps(found, ensure_ascii=False, indent=2).split("\n"))
                 return
-            for shown in (each for entity in found for each in as_tables(entity)):
+            for shown in [each for entity in found for each in as_tables(entity)] or ["done"]:
                 if isinstance(shown, str):
                     display.echo_all(shown.split("\n"))
                 else:

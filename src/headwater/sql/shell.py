@@ -295,7 +295,7 @@ def _shown(found: Mapping[str, Any]) -> list[Table | str]:
         return [f"{found['name']} ({found['type']}): {found['description']}\n{forms}"]
     if kind == "terminate_query":
         return ["Query terminated."]
-    return [str(found.get("commandStatus", {}).get("message") or "done")]
+    return [str(found.get("message") or found.get("commandStatus", {}).get("message") or "done")]
 
 
 # Of a stream or table: what people call it, and the field that has it.

@@ -55,6 +55,10 @@ class SchemaMissingError(SqlError):
     """
 
 
+class RegistryMissingError(SqlError):
+    """A statement needs a schema registry, and the server has none."""
+
+
 class DeclinedError(SqlError):
     """A statement of ksqlDB that is understood and not carried out here; the message says what to do instead."""
 

@@ -14,7 +14,7 @@ from headwater.sql.formats.port import Field, FormatOptions
 from headwater.sql.formats.registry.port import Schemas
 from headwater.sql.formats.registry.serde import RegistryFormat, RegistrySerde
 from headwater.sql.language import tree, types
-from headwater.sql.language.errors import SchemaMissingError, SqlError
+from headwater.sql.language.errors import RegistryMissingError, SchemaMissingError, SqlError
 from headwater.sql.language.tree import Role, SourceKind
 from headwater.sql.plan import properties as clauses
 from headwater.sql.plan.catalog import Column, RowFormat, SourceInfo, changed_or_missing
@@ -35,7 +35,7 @@ def _placed(given: RowFormat, subject: str, schemas: Schemas | None, used: bool)
     if not used or with_registry(given.name) is None:
         return given
     if schemas is None:
-        raise SqlError(
+        raise RegistryMissingError(
             f"Cannot create topic using {given.name} format: schema registry not configured.",
             hint="Set ksql.schema.registry.url for the server.",
         )
@@ -107,7 +107,7 @@ def _columns(
     key: bool,
 ) -> list[Field]:
     if schemas is None:
-        raise SqlError(
+        raise RegistryMissingError(
             f"Cannot create topic using {format_.name} format: schema registry not configured.",
             hint="Set ksql.schema.registry.url for the server.",
         )

@@ -55,8 +55,11 @@ def insertion_of(target: SourceInfo, statement: tree.InsertValues) -> Insertion:
 
 
 def _names(target: SourceInfo, statement: tree.InsertValues) -> tuple[str, ...]:
-    """The column of each value."""
+    """The column of each value. A record that is inserted has no headers: whoever names no columns means these, too."""
     count = len(statement.values)
+    headers = [each.name for each in target.header_columns if not statement.columns or each.name in statement.columns]
+    if headers:
+        raise SqlError(f"Cannot insert into HEADER columns: {', '.join(headers)}", position=statement.position)
     if statement.columns:
         if len(statement.columns) != count:
             raise SqlError(
@@ -82,8 +85,6 @@ def check_insertable(target: SourceInfo) -> None:
         raise SqlError("Cannot insert values into windowed stream/table!")
     if target.read_only:
         raise SqlError(f"Cannot insert values into read-only source: {target.name}")
-    if target.header_columns:
-        raise SqlError(f"Cannot insert into HEADER columns of {target.name}.")
 
 
 def check_key(target: SourceInfo, key: Sequence[Any]) -> None:

@@ -138,7 +138,7 @@ class _AddColumns(Processor):
     """Puts pseudo columns and key columns into the row."""
 
     def __init__(self, source: SourceInfo) -> None:
-        self._headers = [(each.role, each.header) for each in source.header_columns]
+        self._headers = headers_of(source)
         self._key_width = len(source.key_columns)
         self._windowed = source.window is not None
 
@@ -153,12 +153,18 @@ class _AddColumns(Processor):
         plain = bare(key) if self._windowed else key
         row = [
             *value,
-            *(_header(role, name, headers) for role, name in self._headers),
+            *self._headers(headers),
             timestamp,
             *place,
             *(plain if plain is not None else [None] * self._key_width),
         ]
         return [*row, *bounds(key)] if self._windowed else row
+
+
+def headers_of(source: SourceInfo) -> Callable[[Any], list[Any]]:
+    """The values of its header columns, of the headers of a record."""
+    wanted = [(each.role, each.header) for each in source.header_columns]
+    return lambda headers: [_header(role, name, headers) for role, name in wanted]
 
 
 def _header(role: Role, name: str | None, headers: Any) -> Any:

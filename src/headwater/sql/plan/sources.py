@@ -85,9 +85,17 @@ def check_topic(name: str) -> None:
         )
 
 
+_OF_CONNECT: Final = ("connect-configs", "connect-offsets", "connect-status", "connect-statuses")
+
+
 def is_internal(topic: str) -> bool:
     """What brokers, registries and SQL servers keep for themselves."""
     return topic.startswith(("__", "_confluent-ksql-")) or topic == "_schemas"
+
+
+def is_hidden(topic: str) -> bool:
+    """What SHOW TOPICS does not list, without ALL: what is internal, also to Connect and to others' products."""
+    return is_internal(topic) or topic.startswith("_confluent") or topic in _OF_CONNECT
 
 
 def check_writable(topic: str) -> None:

@@ -17,7 +17,8 @@ PROTOBUF: Final = "application/vnd.ksql.v1+protobuf"
 DOCUMENTS: Final = (KSQL_JSON, JSON)  # what an endpoint that gives one document offers
 ACKS: Final = (DELIMITED, JSON)  # a line for each row, or one array
 ROWS: Final = (*ACKS, KSQL_JSON, PROTOBUF)
-OLDER_ROWS: Final = (KSQL_JSON, JSON, DELIMITED, PROTOBUF)
+OLDER_ROWS: Final = (KSQL_JSON, JSON, DELIMITED, PROTOBUF)  # of /query, to who says nothing
+ANY_ROWS: Final = (DELIMITED, KSQL_JSON, JSON, PROTOBUF)  # and to who says that anything is welcome, as in ksqlDB
 ANYTHING: Final = ()  # its answer has no body
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -34,9 +35,13 @@ def producing(offered: tuple[str, ...], handler: Handler) -> Handler:
         return handler
 
     async def run(request: Request) -> Response:
-        if accepted(request, offered) is None:
+        kind = accepted(request, offered)
+        if kind is None:
             raise HttpError(406, f"Not Acceptable: this gives {' or '.join(offered)}")
-        return await handler(request)
+        answer = await handler(request)
+        if offered == DOCUMENTS and answer.headers.get("Content-Type") in offered:
+            answer.headers["Content-Type"] = kind  # the same document, called as it was asked for
+        return answer
 
     return run
 

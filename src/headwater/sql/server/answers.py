@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from headwater.sql.formats.json_rows import writing
 from headwater.sql.functions import library
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 State = Callable[[str], QueryState]  # of a query, by its id
 Entity = dict[str, Any]
+_PATH: Final = "internal"  # of a function's code: ksqlDB names a jar there
 
 
 def entity(kind: str, text: str, **fields: Any) -> Entity:
@@ -48,6 +49,11 @@ def current_status(text: str, outcome: Outcome, number: int, is_executed: bool) 
     return entity(
         "currentStatus", text, commandId=outcome.command_id, commandStatus=status, commandSequenceNumber=number
     )
+
+
+def there_already(text: str, outcome: Outcome) -> Entity:
+    """What CREATE ... IF NOT EXISTS is answered where it does nothing."""
+    return entity("warning_entity", text, message=outcome.message)
 
 
 def sources(text: str, session: Session, kind: SourceKind, seen: Callable[[str], bool]) -> Entity:
@@ -76,7 +82,7 @@ def queries(
 
 def _push_query(query: PushQuery) -> Entity:
     return {
-        "queryString": query.statement,
+        "queryString": _ended(query.statement),
         "sinks": [],
         "sinkKafkaTopics": [],
         "id": query.id,
@@ -89,7 +95,7 @@ def _push_query(query: PushQuery) -> Entity:
 def running_query(query: PersistentQuery, state: State) -> Entity:
     now = state(query.id)
     return {
-        "queryString": query.statement,
+        "queryString": _ended(query.statement),
         "sinks": [query.sink.name],
         "sinkKafkaTopics": [query.sink.topic],
         "id": query.id,
@@ -156,7 +162,15 @@ def function(text: str, name: str, made: Mapping[str, MadeFunction]) -> Entity:
         for form, taken in zip(forms, arguments, strict=True)
     ]
     return entity(
-        "describe_function", text, name=name, description=description, author="", version="", type=kind, functions=shown
+        "describe_function",
+        text,
+        name=name,
+        description=description,
+        author="",
+        version="",
+        path=_PATH,
+        type=kind,
+        functions=shown,
     )
 
 
@@ -193,9 +207,9 @@ def source_description(source: SourceInfo, session: Session, state: State, exten
         "keyFormat": source.key_format.name,
         "valueFormat": source.value_format.name,
         "topic": source.topic,
-        "partitions": source.partitions if extended else 0,
-        "replication": source.replicas if extended else 0,
-        "statement": source.statement,
+        "partitions": 0,
+        "replication": 0,
+        "statement": _ended(source.statement),
         "queryOffsetSummaries": [],
         "sourceConstraints": sorted(set(made_of_it)),
         "clusterStatistics": [],
@@ -224,7 +238,7 @@ def _description(query_id: str, statement: str, columns: Sequence[Column], sourc
 
     return {
         "id": query_id,
-        "statementText": statement,
+        "statementText": _ended(statement),
         "windowType": None,
         "fields": [field_of(each) for each in columns],
         "sources": list(sources),
@@ -237,7 +251,8 @@ def _description(query_id: str, statement: str, columns: Sequence[Column], sourc
         "queryErrors": [],
         "rowErrors": [],
         "tasksMetadata": [],
-        "state": "",
+        "consumerGroupId": app.name,
+        "state": None,
     }
 
 
@@ -249,8 +264,13 @@ def _described(query: PersistentQuery, state: State) -> Entity:
         "ksqlHostQueryStatus": {host: found.word} if host else {},
         "queryErrors": [{"errorMessage": why, "type": "UNKNOWN"}] if why else [],
         "rowErrors": [f"{what}: {error}" for what, error in query.errors.seen[-20:]],
-        "state": now,
+        "state": now or None,
     }
+
+
+def _ended(statement: str) -> str:
+    """With the semicolon that ksqlDB's statements have where they are told."""
+    return statement if not statement or statement.endswith(";") else f"{statement};"
 
 
 def field_of(column: Column) -> Entity:
@@ -259,6 +279,8 @@ def field_of(column: Column) -> Entity:
         shown["type"] = "KEY"
     elif column.header is not None or column.role.value.startswith("HEADER"):
         shown["type"] = "HEADER"
+        if column.header is not None:
+            shown["headerKey"] = column.header
     return shown
 
 

@@ -17,13 +17,13 @@ from headwater._version import VERSION
 from headwater.base.acls import Operation
 from headwater.base.errors import KafkaError, UserError
 from headwater.sql.functions.patterns import pattern
-from headwater.sql.json_text import dump
 from headwater.sql.language.errors import SqlError
 from headwater.sql.plan.catalog import SourceInfo
 from headwater.sql.plan.insertion import check_insertable
 from headwater.sql.server import answers, inserting, rights, row_answers, ws_query
 from headwater.sql.server.accepting import (
     ACKS,
+    ANY_ROWS,
     ANYTHING,
     DELIMITED,
     DOCUMENTS,
@@ -38,7 +38,7 @@ from headwater.sql.server.accepting import (
 )
 from headwater.sql.server.health import Health, cluster_status
 from headwater.sql.server.node import SqlNode
-from headwater.sql.server.refusals import BAD_STATEMENT, code_of
+from headwater.sql.server.refusals import BAD_REQUEST, BAD_STATEMENT, GENERIC, SERVER_ERROR, code_of
 from headwater.sql.server.settable import check_settable
 from headwater.sql.server.source_topics import is_deletable
 from headwater.sql.values import EvaluationError
@@ -53,9 +53,7 @@ from headwater.web.router import Router
 
 _TOPIC_NAME: Final = "[a-zA-Z0-9._-]+"
 _CURLS_OWN: Final = "application/x-www-form-urlencoded"
-BAD_REQUEST: Final = inserting.BAD_REQUEST
 NOT_FOUND: Final = 40400
-SERVER_ERROR: Final = 50000
 NOT_CAUGHT_UP: Final = 50301
 
 
@@ -69,7 +67,7 @@ def make_door(node: SqlNode) -> Door:
         ("POST", "/inserts-stream", ACKS, api.inserts_stream),
         ("POST", "/close-query", ANYTHING, api.close_query),
         ("POST", "/ksql/terminate", DOCUMENTS, api.terminate),
-        ("GET", "/", ANYTHING, api.info),
+        ("GET", "/", ANYTHING, api.root),
         ("GET", "/info", DOCUMENTS, api.info),
         ("GET", "/healthcheck", DOCUMENTS, api.healthcheck),
         ("GET", "/clusterStatus", DOCUMENTS, api.cluster_status),
@@ -119,17 +117,11 @@ def error_body(error: HttpError, _request: Request | None) -> Response:
 
 def statement_error(error: SqlError, text: str, done: Sequence[answers.Entity] = ()) -> Response:
     """`done`: what statements before it were answered."""
-    return json_response(
-        {
-            "@type": "statement_error",
-            "error_code": code_of(error),
-            "message": str(error),
-            "statementText": text,
-            "entities": list(done),
-        },
-        400,
-        KSQL_JSON,
-    )
+    code = code_of(error)
+    told = {"@type": "generic_error", "error_code": code, "message": str(error)}
+    if code not in GENERIC:
+        told |= {"@type": "statement_error", "statementText": text, "entities": list(done)}
+    return json_response(told, code // 100, KSQL_JSON)
 
 
 class Api:
@@ -195,6 +187,9 @@ class Api:
         text = _text(body, "sql")
         settings = _properties(body, "properties") | _properties(body, "streamsProperties")
         form = accepted(request, ROWS) or DELIMITED
+        printed = await self._printed(request, text, takes_lines=form == DELIMITED)
+        if printed is not None:
+            return printed
         return await self._rows(request, text, settings, _strings(body, "sessionVariables"), form)
 
     async def _rows(
@@ -211,24 +206,33 @@ class Api:
         except SqlError as error:
             self._node.row_queries.give_up(answer)
             return statement_error(error, text)
-        return Response(200, _guarded(body, form != DELIMITED), {"Content-Type": form})
+        return Response(200, body, {"Content-Type": form})
 
     async def query(self, request: Request) -> Response:
-        """As /query-stream, in the older form unless another is asked for; and PRINT."""
+        """As /query-stream, in the older form unless another is asked for."""
         body = _object(request)
         text, settings = _text(body, "ksql"), _properties(body, "streamsProperties")
         await self._catch_up(body)
-        try:
-            printed = ws_query.print_in(self._node, text)
-            if printed is not None:
-                await self._node.row_queries.check_printable(printed, request.caller)
-                lines = self._node.row_queries.printed(printed)
-                return Response(200, _encoded(lines), {"Content-Type": "text/plain"})
-        except SqlError as error:
-            return statement_error(error, text)
-        form = accepted(request, OLDER_ROWS) or KSQL_JSON
+        printed = await self._printed(request, text, takes_lines=True)
+        if printed is not None:
+            return printed
+        form = accepted(request, OLDER_ROWS if request.headers.get("accept") is None else ANY_ROWS) or KSQL_JSON
         variables = _strings(body, "sessionVariables")
         return await self._rows(request, text, settings, variables, KSQL_JSON if form == JSON else form)
+
+    async def _printed(self, request: Request, text: str, *, takes_lines: bool) -> Response | None:
+        """The answer to PRINT, which is lines; None: it is another statement."""
+        try:
+            statement = ws_query.print_in(self._node, text)
+            if statement is None:
+                return None
+            if not takes_lines:
+                raise HttpError(406, f"Not Acceptable: PRINT gives {DELIMITED}")
+            await self._node.row_queries.check_printable(statement, request.caller)
+        except SqlError as error:
+            return statement_error(error, text)
+        lines = self._node.row_queries.printed(statement)
+        return Response(200, _encoded(lines), {"Content-Type": "text/plain"})
 
     async def ws_query(self, request: Request) -> Response:
         return websocket.accept(request, ws_query.messages(self._node, request.query.get("request"), request.caller))
@@ -262,13 +266,16 @@ class Api:
 
     def _target(self, name: str) -> SourceInfo:
         try:
-            target = self._node.engine.session.catalog.find(name.strip("`") if name.startswith("`") else name.upper())
+            target = self._node.engine.session.catalog.find(inserting.identifier(name))
             check_insertable(target)
             return target
         except SqlError as error:
             raise HttpError(400, f"Cannot insert: {error}", BAD_STATEMENT) from None
 
     # -- what the server is --------------------------------------------------------------------------------------------
+
+    async def root(self, _request: Request) -> Response:
+        return Response(307, b"", {"Location": "/info"})
 
     async def info(self, _request: Request) -> Response:
         return json_response(
@@ -317,20 +324,14 @@ class Api:
         return json_response(True, 200, KSQL_JSON)
 
     async def metadata(self, _request: Request) -> Response:
-        clusters = {"kafka-cluster": self._node.cluster_id, "ksql-cluster": self._node.config.service_id}
-        return json_response({"scope": {"path": [], "clusters": clusters}, "id": ""}, 200)
+        return json_response({"version": VERSION, "clusterId": self._cluster_id()}, 200)
 
     async def metadata_id(self, _request: Request) -> Response:
-        return json_response(
-            {
-                "id": "",
-                "scope": {
-                    "path": [],
-                    "clusters": {"kafka-cluster": self._node.cluster_id, "ksql-cluster": self._node.config.service_id},
-                },
-            },
-            200,
-        )
+        return json_response(self._cluster_id(), 200)
+
+    def _cluster_id(self) -> dict[str, Any]:
+        clusters = {"kafka-cluster": self._node.cluster_id, "ksql-cluster": self._node.config.service_id}
+        return {"scope": {"path": [], "clusters": clusters}, "id": ""}
 
 
 def _matching(given: Any) -> Callable[[str], bool]:
@@ -346,16 +347,6 @@ def _matching(given: Any) -> Callable[[str], bool]:
     return lambda name: name in (given or ()) or any(each.fullmatch(name) for each in patterns)
 
 
-async def _guarded(lines: AsyncIterator[bytes], as_array: bool) -> AsyncIterator[bytes]:
-    """Rows, and an error that comes between them as ksqlDB tells it: the last thing in the answer."""
-    try:
-        async for line in lines:
-            yield line
-    except Exception as error:  # noqa: BLE001  the answer has begun: its last line is the only place to say it
-        shown = {"@type": "generic_error", "error_code": SERVER_ERROR, "message": str(error)}
-        yield (b",\n" if as_array else b"") + _line(shown, newline=not as_array) + (b"]" if as_array else b"")
-
-
 async def _as_array(lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     before = b"["
     async for line in lines:
@@ -367,10 +358,6 @@ async def _as_array(lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 async def _encoded(lines: AsyncIterator[str]) -> AsyncIterator[bytes]:
     async for line in lines:
         yield line.encode()
-
-
-def _line(document: Any, *, newline: bool = True) -> bytes:
-    return dump(document).encode("utf-8", "replace") + (b"\n" if newline else b"")
 
 
 def _object(request: Request) -> dict[str, Any]:

@@ -47,7 +47,8 @@ LOGGED: Final = (
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What became of a statement: a sentence, the query that it started, or the error that it met. `ends`: a query that
-    ran before it is not to run any more, or another in its place.
+    ran before it is not to run any more, or another in its place. `was_there`: what it would make, so that it did
+    nothing.
     """
 
     command_id: str
@@ -55,6 +56,7 @@ class Outcome:
     query_id: str | None = None
     error: SqlError | None = None
     ends: bool = False
+    was_there: bool = False
 
 
 class Engine:
@@ -183,7 +185,9 @@ class Engine:
         query_id = done.id if isinstance(done, PersistentQuery) else None
         idle, ends = _what_was_there(statement, before), _ends_any(before, trial)
         self.ends = offset + 1 if ends else self.ends
-        return Outcome(command_id, idle or _sentence(statement, query_id), query_id, ends=ends)
+        there = bool(idle) and isinstance(statement, tree.CreateSource | tree.CreateAs)
+        told = idle or _sentence(statement, query_id, before)
+        return Outcome(command_id, told, query_id, ends=ends, was_there=there)
 
 
 def _shape(declares: str | None) -> Shape | None:
@@ -201,7 +205,7 @@ def command_id_of(statement: tree.Statement) -> str:
         case tree.Drop():
             return f"{statement.kind.value.lower()}/{statement.name}/drop"
         case tree.AlterSource():
-            return f"{statement.kind.value.lower()}/`{statement.name}`/alter"
+            return f"{statement.kind.value.lower()}/{statement.name}/alter"
         case tree.InsertInto():
             return f"stream/`{statement.target}`/create"
         case tree.CreateType():
@@ -250,14 +254,15 @@ def _what_was_there(statement: tree.Statement, before: Session) -> str:
     return ""
 
 
-def _sentence(statement: tree.Statement, query_id: str | None) -> str:
+def _sentence(statement: tree.Statement, query_id: str | None, before: Session) -> str:
     match statement:
         case _ if query_id is not None:
             return f"Created query with ID {query_id}"
         case tree.CreateSource() | tree.CreateAs():
             return "Stream created" if statement.kind is SourceKind.STREAM else "Table created"
         case tree.Drop():
-            return f"Source `{statement.name}` was dropped."
+            topic = before.catalog.sources[statement.name].topic
+            return f"Source `{statement.name}` (topic: {topic}) was dropped."
         case tree.AlterSource():
             return f"{statement.kind.value.title()} altered"
         case tree.CreateType():

@@ -17,15 +17,17 @@ from headwater.base.errors import KafkaError, UserError
 from headwater.sql.formats.json_rows import loaded, reading
 from headwater.sql.json_text import dump
 from headwater.sql.language.errors import SqlError, did_you_mean
+from headwater.sql.language.types import quoted
 from headwater.sql.plan.catalog import SourceInfo
 from headwater.sql.plan.insertion import check_key
+from headwater.sql.server.refusals import BAD_REQUEST, SERVER_ERROR
 from headwater.sql.values import EvaluationError
 from headwater.web.cluster_login import LoginRefused
 from headwater.web.messages import HttpError, Request
 
 IN_FLIGHT_MAX: Final = 1_000
+_QUOTES: Final = ("`", '"')
 ROW_BYTES_MAX: Final = 16 * 1024 * 1024
-BAD_REQUEST: Final = 40000
 
 Begin: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[Awaitable[object]]]
 _TOLD: Final = (HttpError, SqlError, KafkaError, UserError, LoginRefused)
@@ -66,7 +68,8 @@ async def acks(rows: AsyncIterator[bytes], begin: Begin) -> AsyncIterator[bytes]
                 await sent
             except _TOLD as error:
                 shown = error.message if isinstance(error, HttpError) else str(error) or type(error).__name__
-                yield _line({"status": "error", "seq": number, "error_code": BAD_REQUEST, "message": shown})
+                code = BAD_REQUEST if isinstance(error, HttpError | SqlError) else SERVER_ERROR
+                yield _line({"status": "error", "seq": number, "error_code": code, "message": shown})
                 return
             yield _line({"status": "ok", "seq": number})
             number += 1
@@ -89,16 +92,12 @@ async def _send_all(
 
 def row_of(target: SourceInfo, given: Mapping[str, Any]) -> tuple[list[Any] | None, list[Any]]:
     """Key and value of a row, by the columns of its target. Raises SqlError for names and values that do not fit."""
-    known = {name.upper(): value for name, value in given.items()}
-    names = {each.name.upper() for each in (*target.key_columns, *target.value_columns)}
-    for name in known:
-        if name not in names:
-            raise SqlError(f"Column name `{name}` does not exist.", hint=did_you_mean(name, names))
+    known = _by_column(target, given)
 
     def values(columns: Any) -> list[Any]:
         row = []
         for each in columns:
-            value = known.get(each.name.upper())
+            value = known.get(each.name)
             try:
                 row.append(None if value is None else reading(each.type, exact=True)(value))
             except (EvaluationError, ArithmeticError, ValueError, TypeError) as error:
@@ -108,6 +107,35 @@ def row_of(target: SourceInfo, given: Mapping[str, Any]) -> tuple[list[Any] | No
     keys = values(target.key_columns)
     check_key(target, keys)
     return (None if not keys or all(each is None for each in keys) else keys), values(target.value_columns)
+
+
+def _by_column(target: SourceInfo, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a row by its target's columns. A name between quotes is one in just these letters, as in SQL;
+    another may also be the only one that is written so in other letters. Raises SqlError.
+    """
+    names = {each.name for each in (*target.key_columns, *target.value_columns)}
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        text = identifier(name)
+        alike = [each for each in names if each.upper() == text] if name[:1] not in _QUOTES else []
+        column = text if text in names or len(alike) != 1 else alike[0]
+        if column not in names:
+            raise SqlError(f"Column name {quoted(column)} does not exist.", hint=did_you_mean(column, names))
+        if column in found:
+            raise SqlError(f"Found duplicate column name: {quoted(column)}")
+        found[column] = value
+    return found
+
+
+def identifier(given: str) -> str:
+    """The name that JSON has as SQL writes it: in capital letters, or between quotes as it is. Raises SqlError."""
+    quote = given[:1]
+    if quote not in _QUOTES:
+        return given.upper()
+    inner = given[1:-1].replace(quote * 2, "")
+    if len(given) < 2 or given[-1] != quote or quote in inner:
+        raise SqlError(f"The name {given} is not between quotes.", hint="A quote within a name stands twice.")
+    return given[1:-1].replace(quote * 2, quote)
 
 
 def _line(document: Any) -> bytes:

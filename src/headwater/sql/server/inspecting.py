@@ -29,7 +29,11 @@ def inspected(statement: tree.Statement, session: Session, settings: Mapping[str
         case tree.Describe(function=True):
             answers.function("", statement.name, session.catalog.functions)
         case tree.Describe():
-            return session.catalog.find(statement.name, statement.position)
+            try:
+                return session.catalog.find(statement.name, statement.position)
+            except SqlError as error:
+                what = f"Could not find STREAM/TABLE '{statement.name}' in the Metastore"
+                raise SqlError(what, error.why, error.hint, error.position) from None
         case tree.Explain(target=str(query_id)):
             query = session.queries.get(query_id)
             if query is None:

@@ -5,22 +5,24 @@ runner of queries and the brokers have now; of topics that the caller may not se
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from headwater.base.acls import Operation
-from headwater.base.errors import KafkaError
+from headwater.base.errors import ErrorCode, KafkaError
 from headwater.sql.language import tree
-from headwater.sql.language.errors import SqlError
+from headwater.sql.language.errors import RegistryMissingError
 from headwater.sql.language.tree import SourceKind
 from headwater.sql.plan.catalog import SourceInfo
 from headwater.sql.plan.session import PersistentQuery
+from headwater.sql.plan.sources import is_hidden
 from headwater.sql.server import answers, settable
 from headwater.sql.server.inspecting import inspected
 from headwater.sql.server.offsets import progress_of
 from headwater.sql.server.push import Plan
 from headwater.sql.server.query_states import QueryState
+from headwater.sql.server.refusals import AssertionFailedError
 from headwater.web.callers import Caller, topic
 
 if TYPE_CHECKING:
@@ -85,7 +87,8 @@ class ReadOnlyStatements:
                 return answers.function(text, statement.name, session.catalog.functions)
             case tree.Describe():
                 assert isinstance(subject, SourceInfo)
-                return answers.description(text, await self._described(subject, statement.extended, context.caller))
+                (shown,), warnings = await self._described([subject], statement.extended, context.caller)
+                return {**answers.description(text, shown), "warnings": warnings}
             case tree.DescribeAll():
                 return await self._descriptions(statement.kind, text, statement.extended, context.caller)
             case tree.Explain(target=tree.Select() as select):
@@ -139,11 +142,7 @@ class ReadOnlyStatements:
     async def _topics(self, statement: tree.Show, text: str, caller: Caller) -> answers.Entity:
         found = await self._server.admin.list_topics(internal=statement.internal)
         seen = await visible(caller, {each.name for each in found})
-        shown = [
-            each
-            for each in found
-            if seen(each.name) and (statement.internal or not each.name.startswith("_confluent-ksql-"))
-        ]
+        shown = [each for each in found if seen(each.name) and (statement.internal or not is_hidden(each.name))]
         if not statement.extended:
             return answers.entity("kafka_topics", text, topics=[_topic(each) for each in shown])
         members, groups = await self._consumers(shown)
@@ -175,24 +174,39 @@ class ReadOnlyStatements:
         seen = await self._seen(caller)
         sources = sorted(self._server.engine.session.catalog, key=lambda each: each.name)
         wanted = [each for each in sources if each.kind is kind and seen(each.topic)]
-        shown = [await self._described(each, extended, caller) for each in wanted]
-        return answers.entity("source_descriptions", text, sourceDescriptions=shown)
+        shown, warnings = await self._described(wanted, extended, caller)
+        return {**answers.entity("source_descriptions", text, sourceDescriptions=shown), "warnings": warnings}
 
-    async def _described(self, source: SourceInfo, extended: bool, caller: Caller) -> answers.Entity:
-        """With EXTENDED also what the topic has, and how far the queries that write it have come in the topics that the
-        caller may see.
+    async def _described(
+        self, sources: Sequence[SourceInfo], extended: bool, caller: Caller
+    ) -> tuple[list[answers.Entity], list[dict[str, str]]]:
+        """With what their topics have, and warnings about those that the brokers do not tell of. EXTENDED: also how far
+        the queries that write a source have come in the topics that the caller may see.
         """
         session = self._server.engine.session
-        shown = answers.source_description(source, session, self._server.state, extended)
-        if not extended:
-            return shown
-        found = (await self._server.admin.describe_topics([source.topic])).get(source.topic)
-        if found is not None and not isinstance(found, KafkaError) and found.partitions:
-            shown["partitions"] = len(found.partitions)
-            shown["replication"] = len(found.partitions[0].replicas)
-        writers = [each for each in session.queries.values() if each.sink.name == source.name]
-        shown["queryOffsetSummaries"] = [await self._progress(each.app.name, caller) for each in writers]
-        return shown
+        shown, warnings = [], []
+        topics = await self._topics_of(sources)
+        for source in sources:
+            told = answers.source_description(source, session, self._server.state, extended)
+            found = topics.get(source.topic)
+            if isinstance(found, KafkaError):
+                warnings.append({"message": f"Error from Kafka: {found}"})
+            elif found is not None and found.partitions:
+                told |= {"partitions": len(found.partitions), "replication": len(found.partitions[0].replicas)}
+            if extended:
+                writers = [each for each in session.queries.values() if each.sink.name == source.name]
+                told["queryOffsetSummaries"] = [await self._progress(each.app.name, caller) for each in writers]
+            shown.append(told)
+        return shown, warnings
+
+    async def _topics_of(self, sources: Sequence[SourceInfo]) -> Mapping[str, Topic | KafkaError]:
+        names = list(dict.fromkeys(each.topic for each in sources))
+        if not names:
+            return {}
+        try:
+            return await self._server.admin.describe_topics(names)
+        except KafkaError as error:
+            return dict.fromkeys(names, error)
 
     async def _progress(self, group: str, caller: Caller) -> dict[str, Any]:
         found = await progress_of(self._server.admin, group)
@@ -203,19 +217,31 @@ class ReadOnlyStatements:
 
     async def _assert_topic(self, statement: tree.Assert, text: str) -> answers.Entity:
         deadline = _deadline(statement)
-        while True:
-            count = await self._server.partitions(statement.name or "")
-            wanted = statement.properties.get("PARTITIONS")
-            fits = count is not None and (wanted is None or wanted == count)
-            if fits == statement.exists:
-                return answers.entity("assert_topic", text, topicName=statement.name, exists=statement.exists)
+        while problem := await self._wrong_with_topic(statement):
             if asyncio.get_running_loop().time() >= deadline:
-                word = "does not exist as asserted" if statement.exists else "exists"
-                raise SqlError(
-                    f"Topic {statement.name} {word}.",
-                    why=f"It has {count} partitions" if count else "There is no such topic",
-                )
+                raise AssertionFailedError(problem)
             await asyncio.sleep(_ASSERT_AGAIN_S)
+        return answers.entity("assert_topic", text, topicName=statement.name, exists=statement.exists)
+
+    async def _wrong_with_topic(self, statement: tree.Assert) -> str:
+        """What is not as it is asserted. Whether there is no such topic does not hang on its properties."""
+        name = statement.name or ""
+        found = (await self._server.admin.describe_topics([name])).get(name)
+        if isinstance(found, KafkaError) and found.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise found
+        parts = found.partitions if found is not None and not isinstance(found, KafkaError) else []
+        if not statement.exists:
+            return f"Topic {name} exists" if parts else ""
+        if not parts:
+            return f"Topic {name} does not exist"
+        has = {"PARTITIONS": len(parts), "REPLICAS": len(parts[0].replicas)}
+        return ". ".join(
+            f"Mismatched configuration for topic {name}: For config {each.lower()}, expected {wanted} got {has[each]}"
+            if each in has
+            else f"Cannot assert unknown topic property: {each}"
+            for each, wanted in statement.properties.items()
+            if each not in has or wanted != has[each]
+        )
 
     async def _assert_schema(self, statement: tree.Assert, text: str) -> answers.Entity:
         """ASSERT SCHEMA by subject, by id or by both."""
@@ -225,7 +251,9 @@ class ReadOnlyStatements:
             statement.properties.get("ID"),
         )
         if schemas is None:
-            raise SqlError("There is no schema registry.", hint="Set ksql.schema.registry.url for the server.")
+            raise RegistryMissingError(
+                "There is no schema registry.", hint="Set ksql.schema.registry.url for the server."
+            )
 
         def fits() -> bool:
             latest = schemas.latest(str(subject)) if subject is not None else None
@@ -237,8 +265,9 @@ class ReadOnlyStatements:
         deadline = _deadline(statement)
         while await self._server.run_in_thread(fits) != statement.exists:
             if asyncio.get_running_loop().time() >= deadline:
-                named = " ".join(f"{name.lower()} {value}" for name, value in statement.properties.items())
-                raise SqlError(f"Schema with {named} {'does not exist' if statement.exists else 'exists'}.")
+                words = {"SUBJECT": "subject name", "ID": "id"}
+                named = " ".join(f"{words[name]} {value}" for name, value in statement.properties.items())
+                raise AssertionFailedError(f"Schema with {named} {'does not exist' if statement.exists else 'exists'}")
             await asyncio.sleep(_ASSERT_AGAIN_S)
         return answers.entity("assert_schema", text, subject=subject, id=number, exists=statement.exists)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from headwater.sql.language.errors import SqlError
+from headwater.sql.language.errors import RegistryMissingError, SqlError
 
 
 class WrongEndpointError(SqlError):
@@ -15,8 +15,27 @@ class TooManyPushesError(SqlError):
     """As many push queries run as may."""
 
 
+class WrongPropertyError(SqlError):
+    """A property of a request that cannot be set, whatever its statements are."""
+
+
+class AssertionFailedError(SqlError):
+    """What an ASSERT says is not so. The statement itself is right."""
+
+
+BAD_REQUEST: Final = 40000
 BAD_STATEMENT: Final = 40001
-_CODES: Final[dict[type[SqlError], int]] = {WrongEndpointError: 40002, TooManyPushesError: 40003}
+ASSERTION_FAILED: Final = 41700
+NO_REGISTRY: Final = 42801
+SERVER_ERROR: Final = 50000
+_CODES: Final[dict[type[SqlError], int]] = {
+    WrongEndpointError: 40002,
+    TooManyPushesError: 40003,
+    WrongPropertyError: BAD_REQUEST,
+    AssertionFailedError: ASSERTION_FAILED,
+    RegistryMissingError: NO_REGISTRY,
+}
+GENERIC: Final = (BAD_REQUEST, ASSERTION_FAILED, NO_REGISTRY)  # these tell nothing of the statement
 
 
 def code_of(error: SqlError) -> int:

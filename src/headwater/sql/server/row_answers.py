@@ -2,12 +2,13 @@
 
 A line for each row, or one array of rows, behind a header of names and types; or ksqlDB's older form, an array of
 `{"header"}`, `{"row"}` and, behind rows that went by in a log, `{"finalMessage"}`, with rows as JSON or as messages of
-Protobuf. Only the older form tells of keys that a table has no more.
+Protobuf. Only the older form tells of keys that a table has no more. What fails between rows is the last thing told.
 """
 
 from __future__ import annotations
 
 import base64
+import itertools
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -20,8 +21,9 @@ from headwater.sql.plan.catalog import Column
 from headwater.sql.server import answers
 from headwater.sql.server.accepting import DELIMITED, JSON, PROTOBUF
 from headwater.sql.server.push import Tombstone
+from headwater.sql.server.refusals import SERVER_ERROR
 
-_PULLED: Final = "query"  # what a pull query is called in the older form
+_numbers: Final = itertools.count(1)  # of pull queries, which nobody can name: their ids are for who reads answers
 _NOT_FRAMED: Final = "PROTOBUF_NOSR"
 
 
@@ -40,15 +42,27 @@ class Answer:
 
 def sent(answer: Answer, form: str) -> AsyncIterator[bytes]:
     """The body, in the form of this content type. Raises SqlError where the columns have no such form."""
-    if form == DELIMITED:
-        return _delimited(answer)
-    if form == JSON:
-        return _array(_plain(answer))
-    return _array(_older(answer, *(_protobuf(answer) if form == PROTOBUF else _json(answer))))
+    query_id = answer.query_id or f"query_{next(_numbers)}"
+    if form in (DELIMITED, JSON):
+        rows = _or_error(_plain(answer, query_id), lambda error: error)
+        return _lines(rows) if form == DELIMITED else _array(rows)
+    header, write = _protobuf(answer) if form == PROTOBUF else _json(answer)
+    header = {"queryId": query_id, "schema": answers.schema_text(answer.columns), **header}
+    rows = _or_error(_older(answer, header, write), lambda error: {"errorMessage": error})
+    return _array_of_lines(rows) if answer.goes_by else _array(rows)
 
 
-async def _delimited(answer: Answer) -> AsyncIterator[bytes]:
-    async for each in _plain(answer):
+async def _or_error(documents: AsyncIterator[Any], shown: Callable[[dict[str, Any]], Any]) -> AsyncIterator[Any]:
+    """The answer has begun: its last line is the only place to say what went wrong."""
+    try:
+        async for each in documents:
+            yield each
+    except Exception as error:  # noqa: BLE001
+        yield shown({"@type": "generic_error", "error_code": SERVER_ERROR, "message": str(error)})
+
+
+async def _lines(documents: AsyncIterator[Any]) -> AsyncIterator[bytes]:
+    async for each in documents:
         yield _bytes(each) + b"\n"
 
 
@@ -60,9 +74,20 @@ async def _array(documents: AsyncIterator[Any]) -> AsyncIterator[bytes]:
     yield b"]\n"
 
 
-async def _plain(answer: Answer) -> AsyncIterator[Any]:
+async def _array_of_lines(documents: AsyncIterator[Any]) -> AsyncIterator[bytes]:
+    """Each line is whole as soon as there is something to tell: ksqlDB's clients take a row when its line has ended,
+    and the next row may come in an hour. So a comma stands behind all but what ends the array, which is told, too.
+    """
+    before = b"["
+    async for each in documents:
+        is_last = "finalMessage" in each or "errorMessage" in each
+        yield before + _bytes(each) + (b"]\n" if is_last else b",\n")
+        before = b""
+
+
+async def _plain(answer: Answer, query_id: str) -> AsyncIterator[Any]:
     yield {
-        "queryId": answer.query_id,
+        "queryId": query_id,
         "columnNames": [each.name for each in answer.columns],
         "columnTypes": [str(each.type) for each in answer.columns],
     }
@@ -75,8 +100,7 @@ WriteRow = Callable[[list[Any]], dict[str, Any]]
 
 
 async def _older(answer: Answer, header: dict[str, Any], write: WriteRow) -> AsyncIterator[Any]:
-    schema = answers.schema_text(answer.columns)
-    yield {"header": {"queryId": answer.query_id or _PULLED, "schema": schema, **header}}
+    yield {"header": header}
     of_key, count = row_document(answer.columns), 0
     async for row in answer.rows:
         yield {"row": of_key(row) if isinstance(row, Tombstone) else write(row)}

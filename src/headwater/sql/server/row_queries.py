@@ -154,8 +154,10 @@ class RowQueries:
                 if not isinstance(also, UnknownNameError):
                     raise
                 raise SqlError(also.message, f"Read as ksqlDB's SQL: {wrong}", also.hint, also.position) from None
-        if len(statements) != 1 or not isinstance(statements[0], tree.Select):
-            raise SqlError("Expected exactly one KSQL statement; it must be a SELECT.")
+        if len(statements) != 1:
+            raise SqlError(f"Expected exactly one KSQL statement; found {len(statements)} instead")
+        if not isinstance(statements[0], tree.Select):
+            raise SqlError("Neither a query nor a print statement", hint="POST it to /ksql.")
         await rights.require_now(caller, statements[0], self._session)
         session = self._session()
         query = statements[0].query

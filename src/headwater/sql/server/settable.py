@@ -29,6 +29,7 @@ from headwater.sql.server.config import (
     SqlServerConfig,
     bare,
 )
+from headwater.sql.server.refusals import WrongPropertyError
 
 # Names of Kafka Streams and of ksqlDB that scripts set, and that change nothing here.
 _WITHOUT_EFFECT: Final = """
@@ -73,9 +74,12 @@ _PREFIXES: Final = ("ksql.streams.", "main.consumer.", "restore.consumer.", "con
 
 
 def check_request(given: Mapping[str, str]) -> None:
-    """The properties of a request. Raises SqlError."""
+    """The properties of a request. Raises WrongPropertyError."""
     for name, value in given.items():
-        check_settable(name, value)
+        try:
+            check_settable(name, value)
+        except SqlError as error:
+            raise WrongPropertyError(error.message, error.why, error.hint) from None
 
 
 def check_settable(name: str, value: str | None = None) -> None:

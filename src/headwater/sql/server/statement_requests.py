@@ -101,7 +101,8 @@ class StatementRequests:
                         skip -= 1
                     elif not progress.take(statement):
                         settings, defined = progress.settings, progress.variables
-                        found.append(await self._execute(statement, shown, settings, defined, caller))
+                        answer = await self._execute(statement, shown, settings, defined, caller)
+                        found += [] if answer is None else [answer]
         return found
 
     async def _permit(
@@ -122,7 +123,8 @@ class StatementRequests:
         settings: Mapping[str, str],
         variables: Mapping[str, str],
         caller: Caller,
-    ) -> answers.Entity:
+    ) -> answers.Entity | None:
+        """None: there is nothing to tell, as of INSERT VALUES."""
         if isinstance(statement, tree.ControlQuery) and statement.action == "TERMINATE":
             running = self._node.row_queries.push_named(statement.query_id or "")
             if running is not None:  # of this server alone: no matter for the log
@@ -136,12 +138,7 @@ class StatementRequests:
         match statement:
             case tree.InsertValues():
                 await self._insert(statement, settings, caller)
-                return answers.entity(
-                    "currentStatus",
-                    text,
-                    commandId="",
-                    commandStatus={"status": "SUCCESS", "message": "", "queryId": None},
-                )
+                return None
             case _:
                 return await self._read_only.answer(statement, text, StatementContext(settings, variables, caller))
 
@@ -207,6 +204,8 @@ class StatementRequests:
         outcome = self._node.engine.outcomes[offset]
         if outcome.error is not None:
             raise outcome.error
+        if outcome.was_there:
+            return answers.there_already(text, outcome)
         is_executed = await self._node.has_executed(offset)
         warnings: list[dict[str, str]] = []
         if isinstance(statement, tree.Drop) and statement.delete_topic and dropped is not None:

@@ -21,11 +21,13 @@ from headwater.client import AsyncConsumer
 from headwater.sql.language.errors import SqlError
 from headwater.sql.plan import reading, windowed
 from headwater.sql.plan.catalog import SourceInfo
+from headwater.sql.plan.relations import Errors
 from headwater.sql.server.expiry import expiry_of
 from headwater.sql.server.key_index import Range, SortedIndex, cut
 from headwater.sql.server.lookup import Key, Lookup, key_of
 from headwater.sql.server.window_tasks import WindowTasks
 from headwater.streams.engine.failures import ClusterFailure
+from headwater.streams.model.record import InputRecord, Record
 
 ALL = Lookup()
 _NEVER: Final = float("-inf")  # when a table was asked for
@@ -60,6 +62,8 @@ class TableView:
         self._task: asyncio.Task[None] | None = None
         self._expiry = expiry_of(source.window, self._rows.__contains__)
         self._key, self._value = reading.key_serde(source), reading.value_serde(source)
+        self._headers = reading.headers_of(source) if source.header_columns else None
+        self._time_of = reading.timestamp_extractor(source, Errors(limit=0))
         self._waits = reading.asks_registry(source)
 
     async def open(self) -> None:
@@ -200,6 +204,12 @@ class TableView:
         if row is None:
             return
         key, value = row
+        time = record.timestamp_ms
+        if self._time_of is not None and value is not None:
+            raw = InputRecord(record.topic, record.partition, record.offset, time, record.key, record.value)
+            time = self._time_of(Record(key, value, time), raw, -1)
+            if time < 0:  # no row, to a query that reads the table, either
+                return
         bare = windowed.bare(key)
         bounds = windowed.bounds(key) if self.source.window else []
         name = key_of(bare)
@@ -220,7 +230,8 @@ class TableView:
                 hint="Raise ksql.query.pull.rows.max, or ask with EMIT CHANGES.",
             )
         is_new = whole_name not in self._rows
-        self._rows[whole_name] = [*value, record.timestamp_ms, record.partition, record.offset, *bare, *bounds]
+        headers = self._headers(record.headers) if self._headers is not None else ()
+        self._rows[whole_name] = [*value, *headers, time, record.partition, record.offset, *bare, *bounds]
         if is_new:
             self._index(name, whole_name)
             if self._expiry is not None:

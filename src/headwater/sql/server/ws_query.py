@@ -1,14 +1,16 @@
 """/ws/query: a query over a WebSocket, as ksqlDB's pages ask. `?request={"ksql": ..., "streamsProperties": ...}` names
 it; the first message is the schema, then each row is one. PRINT gives its lines, without a schema. What is wrong with
-the request is told in the close (1003), as ksqlDB tells it, and an error between rows as 1011. Closing the WebSocket
-ends the query.
+the request is told in the close (1003), as ksqlDB tells it, and an error between rows as 1011; the last message before
+the close is the whole of it, `{"error": ...}`, which is "done" at the end of the rows. Closing the WebSocket ends the
+query.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 from headwater.base.errors import KafkaError, UserError
@@ -26,7 +28,18 @@ if TYPE_CHECKING:
 
 
 async def messages(node: SqlNode, given: str | None, caller: Caller = EVERYBODY) -> AsyncIterator[str]:
-    """`given`: the parameter `request`."""
+    """`given`: the parameter `request`. Raises WebSocketClosed."""
+    async with contextlib.aclosing(_rows(node, given, caller)) as found:
+        try:
+            async for each in found:
+                yield each
+        except WebSocketClosed as closed:
+            yield dump({"error": closed.reason})
+            raise
+    yield dump({"error": "done"})
+
+
+async def _rows(node: SqlNode, given: str | None, caller: Caller) -> AsyncGenerator[str]:
     rows: Any = None
     try:
         try:

@@ -1,14 +1,18 @@
 """What the SQL door takes from whom: web pages of others get nothing, clients of ksqlDB what they always got."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from headwater._version import VERSION
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.sql.language import types
 from headwater.sql.plan.catalog import Column, SourceInfo
+from headwater.sql.plan.session import Session
 from headwater.sql.server import accepting
 from headwater.sql.server.api import make_door
 from headwater.sql.server.command_log import Command
@@ -119,8 +123,10 @@ class RowNode:
 @pytest.mark.parametrize(
     ("path", "accept", "given", "older"),
     [
-        ("/query", "*/*", _KSQL, True),
+        ("/query", None, _KSQL, True),
+        ("/query", "*/*", _DELIMITED, False),
         ("/query", "application/json", _KSQL, True),
+        ("/query", "application/json, text/plain, */*", _KSQL, True),
         ("/query", _DELIMITED, _DELIMITED, False),
         ("/query-stream", "*/*", _DELIMITED, False),
         ("/query-stream", "application/json", "application/json", False),
@@ -128,10 +134,11 @@ class RowNode:
         ("/query-stream", accepting.PROTOBUF, accepting.PROTOBUF, True),
     ],
 )
-def test_rows_have_the_form_that_was_asked_for(path: str, accept: str, given: str, older: bool) -> None:
+def test_rows_have_the_form_that_was_asked_for(path: str, accept: str | None, given: str, older: bool) -> None:
     """ksqlDB's older form was given as the plain array by /query-stream."""
     node = RowNode()
-    headers = Headers((("accept", accept), ("content-type", "application/json")))
+    asked = () if accept is None else (("accept", accept),)
+    headers = Headers((*asked, ("content-type", "application/json")))
     body = b'{"ksql": "SELECT * FROM t;", "sql": "SELECT * FROM t;"}'
     request = Request("POST", path, (path.strip("/"),), headers=headers, body=body)
 
@@ -142,6 +149,77 @@ def test_rows_have_the_form_that_was_asked_for(path: str, accept: str, given: st
 
     kind, sent = asyncio.run(ask())
     assert (kind, node.tombstones, b"finalMessage" in sent) == (given, [older], older)
+
+
+class Printing:
+    """It prints one line."""
+
+    def __init__(self) -> None:
+        self.row_queries = self
+        self.engine = SimpleNamespace(session=Session())
+
+    async def check_printable(self, *_: Any) -> None: ...
+
+    async def printed(self, _statement: Any) -> AsyncIterator[str]:
+        yield "a line\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "accept", "status"),
+    [
+        ("/query", "*/*", 200),
+        ("/query-stream", "*/*", 200),
+        ("/query-stream", _DELIMITED, 200),
+        ("/query-stream", "application/json", 406),
+    ],
+)
+def test_print_gives_its_lines_at_both_endpoints(path: str, accept: str, status: int) -> None:
+    """/query-stream said that it is no SELECT."""
+    headers = Headers((("accept", accept), ("content-type", "application/json")))
+    body = b'{"ksql": "PRINT t;", "sql": "PRINT t;"}'
+    request = Request("POST", path, (path.strip("/"),), headers=headers, body=body)
+
+    async def ask() -> bytes:
+        answer = await make_door(cast("SqlNode", Printing())).handle(request)
+        assert not isinstance(answer.body, bytes)
+        return b"".join([each async for each in answer.body])
+
+    if status == 200:
+        assert asyncio.run(ask()) == b"a line\n"
+    else:
+        with pytest.raises(HttpError) as refused:
+            asyncio.run(ask())
+        assert refused.value.status == status
+
+
+@pytest.mark.parametrize(
+    ("accept", "given"), [("*/*", _KSQL), (_KSQL, _KSQL), ("application/json", "application/json")]
+)
+def test_a_document_is_called_what_was_asked_for(accept: str, given: str) -> None:
+    """Who accepts nothing but application/json was sent another type."""
+    headers = Headers((("accept", accept), ("content-type", "application/json")))
+    request = Request("POST", "/ksql", ("ksql",), headers=headers, body=b'{"ksql": "SHOW TOPICS;"}')
+    answer = asyncio.run(make_door(cast("SqlNode", Node())).handle(request))
+    assert (answer.status, answer.headers["Content-Type"]) == (200, given)
+
+
+def test_the_root_leads_to_what_the_server_is() -> None:
+    answer = asyncio.run(make_door(cast("SqlNode", Node())).handle(Request("GET", "/", ())))
+    assert (answer.status, answer.headers["Location"]) == (307, "/info")
+
+
+def test_metadata_of_the_server_have_its_version_and_its_cluster() -> None:
+    """They were those of the cluster alone, which ksqlDB's clients cannot read."""
+    node = SimpleNamespace(cluster_id="kafka", config=SimpleNamespace(service_id="sql"))
+    scope = {"path": [], "clusters": {"kafka-cluster": "kafka", "ksql-cluster": "sql"}}
+    for path, wanted in (
+        ("v1/metadata", {"version": VERSION, "clusterId": {"scope": scope, "id": ""}}),
+        ("v1/metadata/id", {"scope": scope, "id": ""}),
+    ):
+        request = Request("GET", f"/{path}", tuple(path.split("/")))
+        answer = asyncio.run(make_door(cast("SqlNode", node)).handle(request))
+        assert isinstance(answer.body, bytes)
+        assert json.loads(answer.body) == wanted
 
 
 class Brokerless:

@@ -12,6 +12,7 @@ import pytest
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.sql.language.errors import SqlError
 from headwater.sql.plan.catalog import SourceInfo
+from headwater.sql.plan.insertion import Insertion
 from headwater.sql.plan.session import Session
 from headwater.sql.server import inserting
 from headwater.sql.server.api import _as_array
@@ -92,7 +93,9 @@ def test_what_the_brokers_refuse_is_told_and_what_is_no_json_too() -> None:
         first = asyncio.ensure_future(anext(acks))
         await rows.begun.wait()
         rows.deliveries[0].set_exception(KafkaError(ErrorCode.MESSAGE_TOO_LARGE, "too large"))
-        assert "too large" in json.loads(await first)["message"]
+        told = json.loads(await first)
+        assert "too large" in told["message"]
+        assert told["error_code"] == 50000  # the row was right
         assert [each async for each in acks] == []
         rows = Rows()
         rows.coming.put_nowait(b"[1]")
@@ -220,3 +223,46 @@ def test_decimals_of_rows_keep_their_digits() -> None:
     _, values = inserting.row_of(_columns(), row)
     struct = {"N": 3, "AT": [datetime(1970, 1, 1), None]}  # noqa: DTZ001  a TIMESTAMP has no zone
     assert values[4:] == [[2, None, 7], {"x": Decimal("1.00")}, struct]
+
+
+def _cased(name: str) -> list[Any]:
+    session = Session()
+    session.run("CREATE STREAM s (A INT, `a` INT, `b c` INT, `x``y` INT) WITH (kafka_topic='s', value_format='JSON');")
+    return inserting.row_of(session.catalog.find("S"), {name: 1})[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "place"), [("a", 0), ("A", 0), ("`a`", 1), ('"a"', 1), ("b c", 2), ("`b c`", 2), ("`x``y`", 3)]
+)
+def test_names_of_columns_may_stand_between_quotes(name: str, place: int) -> None:
+    """ksqlDB's Java client names such columns so; they were refused."""
+    assert _cased(name) == [1 if at == place else None for at in range(4)]
+
+
+@pytest.mark.parametrize("name", ["`B C`", "`a", "`", "`x`y`", "nothing"])
+def test_names_of_no_columns_are_refused(name: str) -> None:
+    with pytest.raises(SqlError):
+        _cased(name)
+
+
+def test_a_column_has_one_value() -> None:
+    session = Session()
+    session.run("CREATE STREAM s (a INT) WITH (kafka_topic='s', value_format='JSON');")
+    with pytest.raises(SqlError, match="Found duplicate column name: `A`"):
+        inserting.row_of(session.catalog.find("S"), {"a": 1, "`A`": 2})
+
+
+_WITH_HEADER = "CREATE STREAM s (k INT KEY, h BYTES HEADER('h'), v INT) WITH (kafka_topic='s', value_format='JSON');"
+
+
+def test_rows_for_a_stream_with_columns_of_headers_have_the_others() -> None:
+    """Nothing could be inserted into it."""
+    session = Session()
+    session.run(_WITH_HEADER)
+    (row,) = session.run("INSERT INTO s (k, v) VALUES (1, 2);")
+    assert isinstance(row, Insertion)
+    assert (row.key, row.value) == ([1], [2])
+    assert inserting.row_of(session.catalog.find("S"), {"k": 1, "v": 2}) == ([1], [2])
+    for statement in ("INSERT INTO s VALUES (1, 2);", "INSERT INTO s (k, h) VALUES (1, 'aa');"):
+        with pytest.raises(SqlError, match="Cannot insert into HEADER columns: H"):
+            session.run(statement)

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from headwater.base.errors import ErrorCode, KafkaError
 from headwater.schemas import SchemaType
 from headwater.sql.formats.registry.port import MemorySchemas
 from headwater.sql.functions import library
@@ -43,10 +44,15 @@ class Log:
 
 
 class Admin:
-    """Has a topic `in` of one partition, and makes every other but `full`."""
+    """Has a topic `in` of one partition with three replicas, and makes every other but `full`."""
 
     async def list_topics(self, *, internal: bool = False) -> list[Any]:
         return [SimpleNamespace(name="in", partitions=[None])] if internal else []
+
+    async def describe_topics(self, names: list[str]) -> dict[str, Any]:
+        there = SimpleNamespace(partitions=[SimpleNamespace(replicas=[1, 2, 3])])
+        error = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such topic")
+        return {each: there if each == "in" else error for each in names}
 
     async def create_topics(self, wanted: list[Any]) -> dict[str, None]:
         return {each.name: None for each in wanted}
@@ -184,7 +190,7 @@ def test_a_query_on_its_own_is_explained_though_no_stream_could_be_made_of_it(
     assert status == 200, answer
     described = answer[0]["queryDescription"]
     assert (described["queryType"], described["sources"], described["sinks"]) == (kind, sources, [])
-    assert described["statementText"] == query
+    assert described["statementText"] == f"{query};"
     assert "Sub-topology: 0" in described["topology"]
 
 
@@ -293,13 +299,11 @@ def test_what_fails_when_it_is_carried_out_comes_with_what_was_done_before() -> 
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
-        (_S.replace("STREAM s", "STREAM IF NOT EXISTS s"), "Cannot add stream `S`: A stream with the same name already exists."),
-        ("CREATE TABLE IF NOT EXISTS s AS SELECT id, COUNT(*) FROM s GROUP BY id;", "Cannot add table `S`: A stream with the same name already exists."),
         ("DROP STREAM IF EXISTS t;", "Source `T` does not exist."),
         ("CREATE TYPE IF NOT EXISTS pair AS INT;", "PAIR is already registered with type STRUCT<`A` INTEGER>"),
         ("DROP TYPE IF EXISTS other;", "Type 'OTHER' does not exist"),
         ("DROP FUNCTION IF EXISTS other;", "The function OTHER does not exist"),
-        ("DROP STREAM IF EXISTS s;", "Source `S` was dropped."),
+        ("DROP STREAM IF EXISTS s;", "Source `S` (topic: in) was dropped."),
         ("CREATE TYPE IF NOT EXISTS other AS INT;", "Registered custom type with name 'OTHER' and SQL type INTEGER"),
     ],
 )  # fmt: skip
@@ -308,6 +312,122 @@ def test_a_statement_that_did_nothing_says_so(statement: str, message: str) -> N
     node = _node(_S, "CREATE TYPE pair AS STRUCT<a INT>;")
     status, (answer,) = _run(node, statement)
     assert (status, answer["commandStatus"]["status"], answer["commandStatus"]["message"]) == (200, "SUCCESS", message)
+
+
+@pytest.mark.parametrize(
+    ("statement", "kind"),
+    [
+        (_S.replace("STREAM s", "STREAM IF NOT EXISTS s"), "stream"),
+        ("CREATE TABLE IF NOT EXISTS s AS SELECT id, COUNT(*) FROM s GROUP BY id;", "table"),
+    ],
+)
+def test_what_is_there_already_is_a_warning(statement: str, kind: str) -> None:
+    """As in ksqlDB; it was the status of a command that had succeeded."""
+    told = f"Cannot add {kind} `S`: A stream with the same name already exists."
+    shown = {"@type": "warning_entity", "statementText": statement, "message": told, "warnings": []}
+    assert _run(_node(_S), statement) == (200, [shown])
+
+
+@pytest.mark.parametrize(
+    "statement", ["DESCRIBE {}", "DESCRIBE {} EXTENDED", "DESCRIBE STREAMS", "SHOW STREAMS EXTENDED"]
+)
+def test_a_description_tells_what_the_topic_has_and_when_it_is_gone(statement: str) -> None:
+    """Without EXTENDED it had no partitions; with it, those that a topic had once."""
+    node = _node(_S, "CREATE STREAM z (v INT) WITH (kafka_topic='gone', value_format='JSON', partitions=7);")
+    found = []
+    for name in ("s", "z"):
+        status, (answer,) = _run(node, statement.format(name) + ";")
+        assert status == 200
+        if "sourceDescription" in answer:
+            found.append(answer["sourceDescription"])
+            warnings = answer["warnings"]
+        else:
+            found, warnings = answer["sourceDescriptions"], answer["warnings"]
+    assert [(each["name"], each["partitions"], each["replication"]) for each in found] == [("S", 1, 3), ("Z", 0, 0)]
+    assert warnings == [{"message": "Error from Kafka: UNKNOWN_TOPIC_OR_PARTITION: there is no such topic"}]
+
+
+def test_topics_that_others_keep_for_themselves_are_listed_with_all_alone() -> None:
+    """`_schemas` and the topics of Connect's workers stood among those of the user."""
+    hidden = ["_schemas", "_confluent-metrics", "connect-offsets", "_confluent-ksql-default__command_topic"]
+
+    class Full(Admin):
+        async def list_topics(self, *, internal: bool = False) -> list[Any]:
+            return [SimpleNamespace(name=each, partitions=[]) for each in ("in", "connections", *hidden)]
+
+    node = _node()
+    node._admin = cast("Any", Full())
+    _, (shown, everything) = _run(node, "SHOW TOPICS; SHOW ALL TOPICS;")
+    assert [each["name"] for each in shown["topics"]] == ["in", "connections"]
+    assert [each["name"] for each in everything["topics"]] == ["in", "connections", *hidden]
+
+
+def test_rows_that_were_inserted_are_answered_with_nothing() -> None:
+    """It was the status of a command without an id, which ksqlDB's command line cannot read."""
+    node, sent = _node(_S), list[Any]()
+
+    async def send(*given: Any) -> None:
+        sent.append(given[1:3])
+
+    node.send = send  # type: ignore[method-assign]
+    status, answer = _run(node, "INSERT INTO s VALUES (1, 2); SHOW TABLES; INSERT INTO s VALUES (3, 4);")
+    assert (status, [each["@type"] for each in answer]) == (200, ["tables"])
+    assert sent == [([1], [2]), ([3], [4])]
+
+
+@pytest.mark.parametrize(
+    ("statement", "problem"),
+    [
+        ("ASSERT TOPIC `in` WITH (partitions=1, replicas=3);", ""),
+        ("ASSERT NOT EXISTS TOPIC nothing WITH (partitions=1);", ""),
+        ("ASSERT TOPIC nothing", "Topic nothing does not exist"),
+        ("ASSERT NOT EXISTS TOPIC `in` WITH (partitions=5)", "Topic in exists"),
+        (
+            "ASSERT TOPIC `in` WITH (partitions=2, replicas=1)",
+            "Mismatched configuration for topic in: For config partitions, expected 2 got 1. "
+            "Mismatched configuration for topic in: For config replicas, expected 1 got 3",
+        ),
+        ("ASSERT TOPIC `in` WITH (owner='me')", "Cannot assert unknown topic property: OWNER"),
+    ],
+)
+def test_an_assertion_that_fails_is_no_wrong_statement(statement: str, problem: str) -> None:
+    """It had the code of one. Replicas were not looked at, and a topic of other partitions was not there."""
+
+    status, answer = _run(_node(), statement if not problem else f"{statement} TIMEOUT 0 SECONDS;")
+    if not problem:
+        assert (status, answer[0]["@type"]) == (200, "assert_topic")
+        return
+    told = {"@type": "generic_error", "error_code": 41700, "message": f"line 1:1: {problem}"}
+    assert (status, answer) == (417, told)
+
+
+def test_a_server_without_a_registry_says_so_with_a_code_of_its_own() -> None:
+    made = "CREATE STREAM t (v INT) WITH (kafka_topic='in', value_format='AVRO');"
+    for statement in (made, "ASSERT SCHEMA SUBJECT 'in-value';"):
+        status, answer = _run(_node(), statement)
+        assert (status, answer["@type"], answer["error_code"]) == (428, "generic_error", 42801)
+
+
+def test_a_property_of_a_request_that_cannot_be_set_is_no_wrong_statement() -> None:
+    body = {"ksql": "SHOW STREAMS;", "streamsProperties": {"auto.offset.reset": "yesterday"}}
+    status, answer = _posted(_node(), "/ksql", json.dumps(body).encode())
+    assert (status, answer["@type"], answer["error_code"]) == (400, "generic_error", 40000)
+
+
+def test_descriptions_have_what_clients_of_ksqldb_require() -> None:
+    """Its command line reads no query without its group, and no function without the path of its code."""
+    columns = "(id INT KEY, h BYTES HEADER('abc'))"
+    node = _node(_S, f"CREATE STREAM t {columns} WITH (kafka_topic='in', value_format='JSON');")
+    _, (source, function, asked) = _run(
+        node, "DESCRIBE t; DESCRIBE FUNCTION abs; EXPLAIN SELECT * FROM s EMIT CHANGES;"
+    )
+    fields = source["sourceDescription"]["fields"]
+    assert [(each.get("type"), each.get("headerKey")) for each in fields] == [("KEY", None), ("HEADER", "abc")]
+    assert source["sourceDescription"]["statement"].endswith(");")
+    assert function["path"] == "internal"
+    explained = asked["queryDescription"]
+    assert explained["consumerGroupId"]
+    assert explained["state"] is None
 
 
 @pytest.mark.parametrize("body", [b"", b"{}\n", b'{"nothing": "S"}\n{"ID": 1}\n', b'{"target": 5}\n'])

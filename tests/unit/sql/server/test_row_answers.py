@@ -48,13 +48,21 @@ def _ends(answer: Answer) -> str | None:
 
 
 def test_each_form_has_the_header_and_the_rows() -> None:
-    plain = [{"queryId": None, "columnNames": ["K", "N"], "columnTypes": ["INTEGER", "STRING"]}, [1, "a"]]
-    assert [json.loads(each) for each in _body(_answer([1, "a"]), DELIMITED).splitlines()] == plain
-    assert json.loads(_body(_answer([1, "a"]), JSON)) == plain
-    assert json.loads(_body(_answer([1, "a"]), KSQL_JSON)) == [
-        {"header": {"queryId": "query", "schema": "`K` INTEGER KEY, `N` STRING"}},
+    plain = [{"queryId": "q", "columnNames": ["K", "N"], "columnTypes": ["INTEGER", "STRING"]}, [1, "a"]]
+    assert [json.loads(each) for each in _body(_answer([1, "a"], query_id="q"), DELIMITED).splitlines()] == plain
+    assert json.loads(_body(_answer([1, "a"], query_id="q"), JSON)) == plain
+    assert json.loads(_body(_answer([1, "a"], query_id="q"), KSQL_JSON)) == [
+        {"header": {"queryId": "q", "schema": "`K` INTEGER KEY, `N` STRING"}},
         {"row": {"columns": [1, "a"]}},
     ]
+
+
+def test_a_pull_query_has_an_id_too() -> None:
+    """It was null where rows come line by line, and the same for all in the older form."""
+    ids = [json.loads(_body(_answer(), DELIMITED))["queryId"] for _ in range(2)]
+    ids += [json.loads(_body(_answer(), KSQL_JSON))[0]["header"]["queryId"] for _ in range(2)]
+    assert [each[:6] for each in ids] == ["query_"] * 4
+    assert len(set(ids)) == 4
 
 
 def test_messages_of_protobuf_have_the_type_that_the_header_names() -> None:
@@ -73,6 +81,37 @@ def test_what_ends_rows_of_a_log_is_told() -> None:
     assert _ends(_answer(goes_by=True, limit=0)) == "Limit Reached"
     assert _ends(_answer([1, "a"], goes_by=True)) == "Query Completed"
     assert _ends(_answer([1, "a"])) is None  # of a table
+
+
+def _pieces(answer: Answer, form: str) -> list[bytes]:
+    async def read() -> list[bytes]:
+        return [each async for each in sent(answer, form)]
+
+    return asyncio.run(read())
+
+
+def test_each_row_that_goes_by_ends_its_line() -> None:
+    """The end of a line came with the next row, so ksqlDB's clients, which read lines, were a row behind."""
+    header, row, last = _pieces(_answer([1, "a"], query_id="q", goes_by=True), KSQL_JSON)
+    assert (header[:1], header[-2:]) == (b"[", b",\n")
+    assert row == b'{"row":{"columns":[1,"a"]}},\n'
+    assert last == b'{"finalMessage":"Query Completed"}]\n'
+    assert json.loads(header + row + last)[1] == {"row": {"columns": [1, "a"]}}
+
+
+@pytest.mark.parametrize("goes_by", [False, True])
+def test_what_fails_between_rows_is_the_last_thing_told(goes_by: bool) -> None:
+    """In the older form it had no `errorMessage` around it, without which ksqlDB's clients cannot read it."""
+
+    async def rows() -> AsyncIterator[list[Any]]:
+        yield [1, "a"]
+        raise SqlError("The disk is full.")
+
+    told = {"@type": "generic_error", "error_code": 50000, "message": "The disk is full"}
+    for form, shown in ((DELIMITED, told), (JSON, told), (KSQL_JSON, {"errorMessage": told})):
+        body = _body(Answer("q", _COLUMNS, rows(), goes_by=goes_by), form)
+        found = [json.loads(each) for each in body.splitlines()] if form == DELIMITED else json.loads(body)
+        assert (len(found), found[-1]) == (3, shown)
 
 
 def test_a_key_that_is_gone_is_told_in_the_older_form() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from headwater.base.errors import UserError
 from headwater.base.ids import TopicPartition
+from headwater.client.consumer.record import ConsumerRecord
 from headwater.sql.language.errors import SqlError
 from headwater.sql.plan.session import Session
 from headwater.sql.server import push, views
@@ -157,6 +158,23 @@ def test_what_retention_takes_from_under_a_reader_does_not_take_the_rest() -> No
     (statement,) = session.parse("SELECT * FROM s;")
     made = push.plan(statement.query, session.catalog, "", {})  # type: ignore[attr-defined]
     assert push.PushQuery(made, {}, {}, to_end=True)._reading["auto.offset.reset"] == "earliest"
+
+
+def test_rows_have_the_columns_of_headers_and_the_time_of_their_timestamp_column() -> None:
+    """The columns of headers were left out, so that all behind them had the values of others."""
+    session = Session()
+    session.run(
+        "CREATE SOURCE TABLE t (k STRING PRIMARY KEY, v BIGINT, h BYTES HEADER('h')) "
+        "WITH (kafka_topic='t', value_format='JSON', timestamp='v');"
+    )
+    view = TableView(session.catalog.find("T"), {}, 10)
+    records = [
+        ConsumerRecord("t", 0, at, 99, 0, key, value, (("h", b"!"),), 0)
+        for at, (key, value) in enumerate([(b"a", b'{"V": 7}'), (b"b", b'{"V": null}'), (b"a", b'{"V": -1}')])
+    ]
+    for record, row in zip(records, view._decoded(records), strict=True):
+        view._take(record, row)
+    assert list(view._rows.values()) == [[7, b"!", 7, 0, 0, "a"]]
 
 
 class Silent(TwoPolls):

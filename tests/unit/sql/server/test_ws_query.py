@@ -58,7 +58,7 @@ class Node:
 
 
 def _ask(node: Node, given: object) -> tuple[list[Any], tuple[int, str]]:
-    """The messages, and how it was closed."""
+    """The messages but the last, which tells why it is closed, and how it was."""
 
     async def collect() -> tuple[list[Any], tuple[int, str]]:
         found = []
@@ -66,8 +66,11 @@ def _ask(node: Node, given: object) -> tuple[list[Any], tuple[int, str]]:
             async for each in messages(cast("SqlNode", node), given if isinstance(given, str) else json.dumps(given)):
                 found.append(json.loads(each))
         except WebSocketClosed as closed:
-            return found, (closed.code, closed.reason)
-        return found, (1000, "done")
+            end = closed.code, closed.reason
+        else:
+            end = 1000, "done"
+        assert found.pop() == {"error": end[1]}
+        return found, end
 
     return asyncio.run(collect())
 

@@ -21,7 +21,7 @@ from headwater.sql.formats.port import Field, FormatOptions, Row, RowError, RowS
 from headwater.sql.formats.registry.codec import Codec, Unsupported
 from headwater.sql.formats.registry.port import Schemas
 from headwater.sql.language import types
-from headwater.sql.language.errors import SqlError
+from headwater.sql.language.errors import RegistryMissingError, SqlError
 from headwater.sql.language.types import Type
 from headwater.sql.values import EvaluationError
 
@@ -177,7 +177,7 @@ class RegistrySerde:
     def _schemas(self) -> Schemas:
         schemas = self._options.schemas
         if schemas is None:
-            raise SqlError(
+            raise RegistryMissingError(
                 f"The format {self.name} needs a schema registry.", hint="Set ksql.schema.registry.url for the server."
             )
         return schemas
