@@ -102,6 +102,27 @@ def test_a_time_before_1970_and_a_result_without_one_are_left_out_all_the_same(s
     assert run(statement, rows, _THROW) == []
 
 
+_KEYLESS = "CREATE STREAM s (a INT, b INT) WITH (kafka_topic='in', key_format='NONE', value_format='JSON');"
+
+
+@pytest.mark.parametrize(
+    ("statement", "format_"),
+    [
+        ("CREATE STREAM t (a INT KEY, b INT) WITH (kafka_topic='t', value_format='JSON');", "JSON"),
+        (f"{_KEYLESS} CREATE STREAM t AS SELECT * FROM s PARTITION BY a;", "JSON"),
+        (f"{_KEYLESS} CREATE TABLE t AS SELECT a, COUNT(*) AS n FROM s GROUP BY a;", "JSON"),
+        (f"{_KEYLESS} CREATE STREAM t AS SELECT l.a, r.b FROM s l JOIN s r WITHIN 1 HOUR ON l.a = r.a;", "JSON"),
+        (f"{_KEYLESS} CREATE STREAM t AS SELECT * FROM s;", "NONE"),
+        (f"{_KEYLESS} CREATE STREAM t WITH (key_format='KAFKA') AS SELECT * FROM s PARTITION BY a;", "KAFKA"),
+        (f"{_KEYLESS} CREATE STREAM k AS SELECT * FROM s PARTITION BY a; CREATE STREAM t AS SELECT * FROM k PARTITION BY NULL;", "NONE"),
+    ],
+)  # fmt: skip
+def test_a_key_that_no_format_is_said_for_has_the_default_one(statement: str, format_: str) -> None:
+    session = Session(settings={"ksql.persistence.default.format.key": "json"})
+    session.run(statement)
+    assert session.catalog.sources["T"].key_format.name == format_
+
+
 def test_what_is_neither_true_nor_false_is_refused() -> None:
     with pytest.raises(SqlError, match=r"ksql.timestamp.throw.on.invalid cannot be 'perhaps'"):
         run(_TEXT, [], {"ksql.timestamp.throw.on.invalid": "perhaps"})

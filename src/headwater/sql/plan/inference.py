@@ -11,7 +11,7 @@ from decimal import Decimal
 
 from headwater.sql.formats.library import format_named, with_registry
 from headwater.sql.formats.port import Field, FormatOptions
-from headwater.sql.formats.registry.port import Schemas
+from headwater.sql.formats.registry.port import AVRO_NAMESPACE, Schemas
 from headwater.sql.formats.registry.serde import RegistryFormat, RegistrySerde
 from headwater.sql.language import tree, types
 from headwater.sql.language.errors import RegistryMissingError, SchemaMissingError, SqlError
@@ -24,14 +24,20 @@ def placed(source: SourceInfo, schemas: Schemas | None) -> SourceInfo:
     """The source with the subjects of its topic, where its formats have schemas. Raises SqlError where there is no
     registry.
     """
+    keys, values = bool(source.key_columns), bool(source.value_columns)
     return replace(
         source,
-        key_format=_placed(source.key_format, f"{source.topic}-key", schemas, bool(source.key_columns)),
-        value_format=_placed(source.value_format, f"{source.topic}-value", schemas, bool(source.value_columns)),
+        key_format=_placed(source.key_format, f"{source.topic}-key", schemas, keys, _record_of_keys(source.name)),
+        value_format=_placed(source.value_format, f"{source.topic}-value", schemas, values, None),
     )
 
 
-def _placed(given: RowFormat, subject: str, schemas: Schemas | None, used: bool) -> RowFormat:
+def _record_of_keys(source: str) -> str:
+    """As ksqlDB calls it: classes that are generated of several topics' keys do not have one name."""
+    return f"{AVRO_NAMESPACE}.{''.join(each.capitalize() for each in source.split('_'))}Key"
+
+
+def _placed(given: RowFormat, subject: str, schemas: Schemas | None, used: bool, record_name: str | None) -> RowFormat:
     if not used or with_registry(given.name) is None:
         return given
     if schemas is None:
@@ -39,7 +45,7 @@ def _placed(given: RowFormat, subject: str, schemas: Schemas | None, used: bool)
             f"Cannot create topic using {given.name} format: schema registry not configured.",
             hint="Set ksql.schema.registry.url for the server.",
         )
-    return RowFormat(given.name, replace(given.options, subject=subject, schemas=schemas))
+    return RowFormat(given.name, replace(given.options, subject=subject, schemas=schemas, record_name=record_name))
 
 
 def inferred(

@@ -18,6 +18,12 @@ from headwater.sql.plan.rewriting import columns as columns_of
 from headwater.sql.plan.rewriting import refuse_duplicates
 
 
+def partitions_by_null(query: tree.Query) -> bool:
+    """The result has no key: PARTITION BY NULL."""
+    single = query.partition_by[0] if query.partition_by and len(query.partition_by) == 1 else None
+    return isinstance(single, tree.Literal) and single.value is None
+
+
 def partitioned(query: tree.Query, relation: Relation, key_format: RowFormat, errors: Errors) -> Relation:
     """PARTITION BY: rows under another key. The columns of the old one stay in the row."""
     assert query.partition_by is not None
@@ -33,8 +39,7 @@ def partitioned(query: tree.Query, relation: Relation, key_format: RowFormat, er
         raise SqlError("PARTITION BY requires at least one expression", position=query.position)
     if query.group_by is not None:
         raise SqlError("Only one of PARTITION BY and GROUP BY is allowed.", position=query.position)
-    single = query.partition_by[0] if len(query.partition_by) == 1 else None
-    if isinstance(single, tree.Literal) and single.value is None:
+    if partitions_by_null(query):
         node = relation.node.select_key(lambda _, row: None, key=reading.NoKey())  # noqa: ARG005
         return replace(relation, node=node, key=())
     columns, keys, unnamed = [], [], 0

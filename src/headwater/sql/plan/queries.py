@@ -14,7 +14,7 @@ from headwater.sql.language.tree import Role, SourceKind
 from headwater.sql.plan import exploding, grouping, properties, reading, selecting
 from headwater.sql.plan.catalog import Catalog, Column, RowFormat, SourceInfo
 from headwater.sql.plan.joining import join
-from headwater.sql.plan.partitioning import partitioned
+from headwater.sql.plan.partitioning import partitioned, partitions_by_null
 from headwater.sql.plan.relations import Errors, Relation, RowFunction, filtering, guarded, selection
 from headwater.sql.plan.rewriting import names_of, parts
 from headwater.sql.plan.selecting import Item
@@ -63,11 +63,13 @@ class QueryBuilder:
         throws: bool = False,
         store: str | None = None,
         spreads_bounds: bool = True,
+        default_key: str | None = None,
     ) -> None:
         """`reset`: where streams are read from at first; tables are always read from their beginning. `transient`: the
         rows go to whoever asked, so all columns are in the row, and the key need not be selected. `throws`: a row of a
         source without a time ends the query. `store`: of the groups of the query that this one goes on for.
-        `spreads_bounds`: `*` of a join has the bounds of windows.
+        `spreads_bounds`: `*` of a join has the bounds of windows. `default_key`: the format of keys where the source
+        has none, as `ksql.persistence.default.format.key` says.
         """
         self._app = app
         self._catalog = catalog
@@ -75,7 +77,7 @@ class QueryBuilder:
         self._reset = reset
         self._transient = transient
         self._throws = throws
-        self._store, self._spreads_bounds = store, spreads_bounds
+        self._store, self._spreads_bounds, self._default_key = store, spreads_bounds, default_key
         self._plain = False  # the query asks for no pseudo column
         self._last: list[LastStep] = []
         self.together: list[frozenset[str]] = []  # topics that a join needs equally partitioned
@@ -88,7 +90,7 @@ class QueryBuilder:
             query = replace(query, group_by=(tree.Literal("", position=query.position),))  # all rows are one group
         self._plain = not transient and not RESERVED & names_of(query)
         relation = self._source(query.source)
-        key_format = with_.key(_default_key(relation, query))
+        key_format = with_.key(_default_key(relation, query, self._default_key))
         calls = exploding.table_functions(query)
         if query.where is not None:
             is_last = query.group_by is None and query.partition_by is None and not calls
@@ -210,6 +212,7 @@ def sink_of(
     query_id: str,
     *,
     wraps: bool = True,
+    default_key: str | None = None,
 ) -> SourceInfo:
     """The stream or table that CREATE ... AS makes."""
     relation = result.relation
@@ -237,7 +240,7 @@ def sink_of(
         statement.kind,
         with_.topic or statement.name,
         (*result.key, *result.value),
-        with_.key(_default_key(relation, query)),
+        RowFormat("NONE") if partitions_by_null(query) else with_.key(_default_key(relation, query, default_key)),
         with_.value(relation.value_format, wraps=wraps or len(result.value) != 1),
         relation.window,
         with_.timestamp,
@@ -248,12 +251,6 @@ def sink_of(
         statement.text,
         query_id,
     )
-    if (
-        not result.key
-        and sink.key_format.name != "NONE"
-        and not any(source.key_columns for _, source in relation.sources)
-    ):
-        sink = replace(sink, key_format=RowFormat("NONE") if with_.key_format == "NONE" else sink.key_format)
     with placed_at(with_.place("KAFKA_TOPIC")):
         check_topic(sink.topic)
         check_writable(sink.topic)
@@ -314,10 +311,10 @@ def _timed(node: Any, sink: SourceInfo, errors: Errors) -> Any:
     return node.process_values(lambda: SetTimestamp(time_of, place, in_key=in_key), value=ROWS)
 
 
-def _default_key(relation: Relation, query: tree.Query) -> RowFormat:
+def _default_key(relation: Relation, query: tree.Query, default: str | None) -> RowFormat:
     known = relation.key_format
     changes = query.partition_by is not None or query.group_by is not None or isinstance(query.source, tree.Join)
-    return RowFormat(properties.DEFAULT_KEY_FORMAT) if known.name == "NONE" and changes else known
+    return RowFormat(default or properties.DEFAULT_KEY_FORMAT) if known.name == "NONE" and changes else known
 
 
 def _check_clauses(query: tree.Query) -> None:

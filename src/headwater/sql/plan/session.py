@@ -170,7 +170,7 @@ class Session:
         if self._exists(statement.name, statement.kind, statement):
             return
         statement = self.completed(statement)
-        made = source_of(statement, self.settings.get(KEY_FORMAT), self.settings.get(VALUE_FORMAT), wraps=self._wraps())
+        made = source_of(statement, *self._default_formats(), wraps=self._wraps())
         made = inference.placed(made, self.schemas)
         self._check_successor(made, statement)
         self.catalog.sources[statement.name] = made
@@ -185,9 +185,12 @@ class Session:
         if not self.checks_schemas:
             return statement
         with placed_at(statement.position):
-            return inference.inferred(
-                statement, self.schemas, self.settings.get(KEY_FORMAT), self.settings.get(VALUE_FORMAT)
-            )
+            return inference.inferred(statement, self.schemas, *self._default_formats())
+
+    def _default_formats(self) -> tuple[str | None, str | None]:
+        """Of keys and of values, for statements that name none."""
+        given = (self.settings.get(KEY_FORMAT), self.settings.get(VALUE_FORMAT))
+        return given[0] and given[0].upper(), given[1] and given[1].upper()
 
     def _wraps(self) -> bool:
         return self.settings.get(WRAP_SINGLE, "true").lower() != "false"
@@ -371,6 +374,7 @@ class Session:
             throws=throws,
             store=store,
             spreads_bounds=self.spreads_bounds,
+            default_key=self._default_formats()[0],
         )
 
     def _is_set(self, name: str) -> bool:
@@ -409,7 +413,10 @@ class Session:
         builder = self._builder(app, errors, _store_of(replaced))
         result = builder.build(statement.query, statement.name, with_)
         footing = replacing.footing_of(statement.query, self.catalog, builder.grouped)
-        sink = queries.sink_of(statement, result, with_, statement.query, query_id, wraps=self._wraps())
+        wraps, default_key = self._wraps(), self._default_formats()[0]
+        sink = queries.sink_of(
+            statement, result, with_, statement.query, query_id, wraps=wraps, default_key=default_key
+        )
         sink = inference.placed(sink, self.schemas)
         if self.checks_schemas:
             inference.check_schema_ids(sink)

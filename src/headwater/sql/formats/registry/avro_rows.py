@@ -1,7 +1,8 @@
 """AVRO: columns out of an Avro schema, a schema out of columns, and rows by either.
 
-The schemas that are made are ksqlDB's: a record `io.confluent.ksql.avro_schemas.KsqlDataSourceSchema`, every field NULL
-or its type; a MAP is an array of entries, for its keys may be NULL.
+The schemas that are made are ksqlDB's to the letter, so that a topic of ksqlDB gets no second version: a record
+`io.confluent.ksql.avro_schemas.KsqlDataSourceSchema`, or `<Source>Key` for keys, every field NULL or its type; a MAP is
+an array of entries, for its keys may be NULL; Connect's names and versions stand with all types that it has a name for.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from headwater.schemas.avro.types import Array, AvroType, Map, Record, Union, lo
 from headwater.sql.coercion import reading, row_reader
 from headwater.sql.formats.port import Field, FormatOptions, Row
 from headwater.sql.formats.registry.codec import Unsupported, name_of
+from headwater.sql.formats.registry.port import AVRO_NAMESPACE
 from headwater.sql.language import types
 from headwater.sql.language.errors import SqlError
 from headwater.sql.language.types import ArrayType, Base, DecimalType, MapType, StructType, Type
 
-FULL_NAME: Final = "io.confluent.ksql.avro_schemas.KsqlDataSourceSchema"
+RECORD_NAME: Final = f"{AVRO_NAMESPACE}.KsqlDataSourceSchema"
 _PLAIN: Final = {
     Base.BOOLEAN: "boolean",
     Base.INTEGER: "int",
@@ -31,7 +33,12 @@ _PLAIN: Final = {
     Base.STRING: "string",
     Base.BYTES: "bytes",
 }
-_LOGICAL: Final = {Base.DATE: ("int", "date"), Base.TIME: ("int", "time-millis"), Base.TIMESTAMP: ("long", "timestamp-millis")}  # fmt: skip
+_CONNECT: Final = "org.apache.kafka.connect.data"
+_LOGICAL: Final = {
+    Base.DATE: ("int", "Date", "date"),
+    Base.TIME: ("int", "Time", "time-millis"),
+    Base.TIMESTAMP: ("long", "Timestamp", "timestamp-millis"),
+}
 _COLUMN_TYPES: Final = {
     "boolean": types.BOOLEAN, "int": types.INTEGER, "long": types.BIGINT, "float": types.DOUBLE, "double": types.DOUBLE,
     "string": types.STRING, "bytes": types.BYTES, "enum": types.STRING, "fixed": types.BYTES,
@@ -47,7 +54,7 @@ class AvroCodec:
     can_unwrap = True
 
     def schema(self, fields: Sequence[Field], *, wrapped: bool, options: FormatOptions) -> StoredSchema:
-        name = options.full_name or FULL_NAME
+        name = options.full_name or options.record_name or RECORD_NAME
         if wrapped:
             shown: Any = _record(fields, name)
         else:
@@ -174,36 +181,52 @@ def _entry(given: Array) -> tuple[Type, Type] | None:
 
 
 def _record(fields: Sequence[Field], name: str) -> dict[str, Any]:
+    shown = [_field(each.name, each.type, f"{name}_{each.name}") for each in fields]
+    return {**_named(name), "fields": shown, "connect.name": name}
+
+
+def _named(name: str) -> dict[str, Any]:
     space, _, simple = name.rpartition(".")
-    shown = [
-        {"name": each.name, "type": ["null", _shown(each.type, f"{name}_{each.name}")], "default": None}
-        for each in fields
-    ]
-    return {"type": "record", "name": simple, **({"namespace": space} if space else {}), "fields": shown}
+    return {"type": "record", "name": simple, **({"namespace": space} if space else {})}
+
+
+def _field(name: str, given: Type, record_name: str) -> dict[str, Any]:
+    return {"name": name, "type": ["null", _shown(given, record_name)], "default": None}
 
 
 def _shown(given: Type, name: str) -> Any:
+    """`name`: of the record that it is, where it is one."""
     if given.base in _PLAIN:
         return _PLAIN[given.base]
     if given.base in _LOGICAL:
-        kind, logical = _LOGICAL[given.base]
-        return {"type": kind, "logicalType": logical}
+        kind, class_name, logical = _LOGICAL[given.base]
+        return {"type": kind, **_connect(class_name), "logicalType": logical}
     if isinstance(given, DecimalType):
-        return {"type": "bytes", "logicalType": "decimal", "precision": given.precision, "scale": given.scale}
+        parameters = {"scale": str(given.scale), "connect.decimal.precision": str(given.precision)}
+        return {
+            "type": "bytes",
+            "scale": given.scale,
+            "precision": given.precision,
+            **_connect("Decimal", parameters),
+            "logicalType": "decimal",
+        }
     if isinstance(given, ArrayType):
         return {"type": "array", "items": ["null", _shown(given.item, name)]}
     if isinstance(given, MapType):
-        entry = [Field("key", given.key), Field("value", given.value)]
-        names = [f"{name}_MapKey", f"{name}_MapValue"]
-        space, _, simple = name.rpartition(".")
-        fields = [
-            {"name": each.name, "type": ["null", _shown(each.type, inner)], "default": None}
-            for each, inner in zip(entry, names, strict=True)
-        ]
-        items = {"type": "record", "name": simple, **({"namespace": space} if space else {}), "fields": fields}
-        return {"type": "array", "items": items | {"connect.internal.type": "MapEntry"}}
+        fields = [_field("key", given.key, f"{name}_MapKey"), _field("value", given.value, f"{name}_MapValue")]
+        items = {**_named(name), "fields": fields, "connect.internal.type": "MapEntry"}
+        return {"type": "array", "items": items, "connect.name": name}
     assert isinstance(given, StructType)
     return _record([Field(each, inner) for each, inner in given.fields], name)
+
+
+def _connect(class_name: str, parameters: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """What Connect's own converter says of its logical types, in its order."""
+    return {
+        "connect.version": 1,
+        **({"connect.parameters": parameters} if parameters else {}),
+        "connect.name": f"{_CONNECT}.{class_name}",
+    }
 
 
 # -- values for a schema -----------------------------------------------------------------------------------------------

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 from headwater.schemas import ParsedSchema, SchemaError, SchemaType, StoredSchema, parse
+
+AVRO_NAMESPACE: Final = "io.confluent.ksql.avro_schemas"  # of the records that are made, as in ksqlDB
 
 
 @dataclass(frozen=True, slots=True)
