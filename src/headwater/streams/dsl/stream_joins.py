@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 from headwater.base.errors import UserError
-from headwater.streams.dsl.application_config import optimizations
+from headwater.streams.dsl.application_config import SELF_JOIN, optimizations
 from headwater.streams.dsl.functions import joiner as shaped
 from headwater.streams.dsl.functions import with_key
 from headwater.streams.dsl.global_table import GlobalTable
@@ -203,7 +203,7 @@ def _with_stream(
 
 def _one_store_for_self_joins(config: Mapping[str, Any]) -> bool:
     """One store where both sides are the same stream."""
-    return "single.store.self.join" in optimizations(config)
+    return SELF_JOIN in optimizations(config)
 
 
 def _window_store(name: str, window: JoinWindows, key: Serde | None, value: Serde | None) -> StorePlan:
