@@ -290,6 +290,17 @@ def test_a_driver_reads_no_topic_that_nothing_writes() -> None:
         assert driver.read_raw("any") == []
 
 
+@pytest.mark.parametrize("given", [{"headers": {"n": b"v"}}, {"headers": [("n", "v")]}, {"timestamp": 1.5}])
+def test_a_driver_is_given_records_as_they_are_in_topics(given: dict[str, Any]) -> None:
+    app = App("app", value="text")
+    app.stream("in").to("out")
+    with app.test() as driver:
+        with pytest.raises(UserError):
+            driver.pipe("in", "a", "x", **given)
+        driver.pipe("in", "a", "x", 1, [("n", b"v")])
+        assert [(record.timestamp, record.headers) for record in driver.read("out")] == [(1, (("n", b"v"),))]
+
+
 def test_the_clock_of_a_driver_does_not_go_back_and_topics_have_a_partition() -> None:
     app = App("app")
     app.stream("in").to("out")
