@@ -190,6 +190,28 @@ def test_a_topic_that_is_named_twice_is_read_once() -> None:
         assert len(driver.read("out")) == 1
 
 
+@pytest.mark.parametrize(
+    ("one", "two", "told"),
+    [
+        ({"value": "text"}, {"value": "json"}, "serde of values"),
+        ({}, {"key": "long"}, "serde of keys"),
+        ({}, {"timestamp": len}, "timestamps"),
+        ({"value": "json"}, {}, None),
+        ({"timestamp": len}, {"timestamp": len}, None),
+        ({"value": "text", "key": "text"}, {"value": str, "key": "text"}, None),
+    ],
+)
+def test_two_streams_of_a_topic_that_are_told_apart_are_not(
+    one: dict[str, Any], two: dict[str, Any], told: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The second would read what the first decodes, and nobody said so."""
+    app = App("app")
+    app.stream("in", **one).to("out")
+    app.stream("in", **two).to("out")
+    app.topology()
+    assert [told in record.getMessage() for record in caplog.records] == [True] * (told is not None)
+
+
 def test_join_windows_take_durations_as_other_windows_do() -> None:
     assert JoinWindows.of("5s") == JoinWindows.of(5_000)
 
