@@ -41,7 +41,6 @@ KNOWN: dict[str, Any] = {kind.__name__: kind for kind in CLASSES.values()} | {
 _GETTER = "options are arguments: nothing has to be read back from them"
 _PYTHON = "a keyword argument takes the place of the object"
 _JOIN_SERDES = "missing: a join writes with the serdes of its streams; give others where these are made, or by `Stream.repartition`"
-_LOGGED = "missing: stores of joins are always logged"
 
 OTHERS: dict[str, dict[str, str]] = {
     "StreamsBuilder": {
@@ -127,15 +126,15 @@ OTHERS: dict[str, dict[str, str]] = {
     "StreamJoined": {
         "as": "`Stream.join(store=)`",
         "with": _JOIN_SERDES,
-        "withDslStoreSuppliers": "missing: stores of joins are kept as all others of the task",
+        "withDslStoreSuppliers": "`Stream.join(store=)`: `Materialized(store_type=)`",
         "withKeySerde": _JOIN_SERDES,
-        "withLoggingDisabled": _LOGGED,
-        "withLoggingEnabled": _LOGGED,
+        "withLoggingDisabled": "`Stream.join(store=)`: `Materialized(logging=)`",
+        "withLoggingEnabled": "`Stream.join(store=)`: `Materialized(topic_config=)`",
         "withName": "`Stream.join(name=)`",
-        "withOtherStoreSupplier": "missing: stores of joins are kept as all others of the task",
+        "withOtherStoreSupplier": "missing: both sides are kept alike, by `Stream.join(store=)`",
         "withOtherValueSerde": _JOIN_SERDES,
         "withStoreName": "`Stream.join(store=)`",
-        "withThisStoreSupplier": "missing: stores of joins are kept as all others of the task",
+        "withThisStoreSupplier": "missing: both sides are kept alike, by `Stream.join(store=)`",
         "withValueSerde": _JOIN_SERDES,
     },
     "TableJoined": {
@@ -205,8 +204,8 @@ _BUFFER = {
     "maxRecords": "`Table.suppress(records_max=)`",
     "shutDownWhenFull": "`Table.suppress(emit_early_when_full=)`",
     "unbounded": "`Table.suppress` without a limit",
-    "withLoggingDisabled": "missing: the buffer of `Table.suppress` is always logged",
-    "withLoggingEnabled": "the buffer of `Table.suppress` is always logged",
+    "withLoggingDisabled": "`Table.suppress(logging=)`",
+    "withLoggingEnabled": "`Table.suppress(topic_config=)`",
     "withMaxBytes": "`Table.suppress(bytes_max=)`",
     "withMaxRecords": "`Table.suppress(records_max=)`",
     "withNoBound": "`Table.suppress` without a limit",

@@ -190,6 +190,28 @@ def test_a_topic_that_is_named_twice_is_read_once() -> None:
         assert len(driver.read("out")) == 1
 
 
+@pytest.mark.parametrize(
+    ("one", "two", "told"),
+    [
+        ({"value": "text"}, {"value": "json"}, "serde of values"),
+        ({}, {"key": "long"}, "serde of keys"),
+        ({}, {"timestamp": len}, "timestamps"),
+        ({"value": "json"}, {}, None),
+        ({"timestamp": len}, {"timestamp": len}, None),
+        ({"value": "text", "key": "text"}, {"value": str, "key": "text"}, None),
+    ],
+)
+def test_two_streams_of_a_topic_that_are_told_apart_are_not(
+    one: dict[str, Any], two: dict[str, Any], told: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The second would read what the first decodes, and nobody said so."""
+    app = App("app")
+    app.stream("in", **one).to("out")
+    app.stream("in", **two).to("out")
+    app.topology()
+    assert [told in record.getMessage() for record in caplog.records] == [True] * (told is not None)
+
+
 def test_join_windows_take_durations_as_other_windows_do() -> None:
     assert JoinWindows.of("5s") == JoinWindows.of(5_000)
 
@@ -288,6 +310,17 @@ def test_a_driver_reads_no_topic_that_nothing_writes() -> None:
     app.stream("in").to(lambda record, context: str(record.value))
     with app.test() as driver:
         assert driver.read_raw("any") == []
+
+
+@pytest.mark.parametrize("given", [{"headers": {"n": b"v"}}, {"headers": [("n", "v")]}, {"timestamp": 1.5}])
+def test_a_driver_is_given_records_as_they_are_in_topics(given: dict[str, Any]) -> None:
+    app = App("app", value="text")
+    app.stream("in").to("out")
+    with app.test() as driver:
+        with pytest.raises(UserError):
+            driver.pipe("in", "a", "x", **given)
+        driver.pipe("in", "a", "x", 1, [("n", b"v")])
+        assert [(record.timestamp, record.headers) for record in driver.read("out")] == [(1, (("n", b"v"),))]
 
 
 def test_the_clock_of_a_driver_does_not_go_back_and_topics_have_a_partition() -> None:

@@ -13,6 +13,7 @@ from headwater.streams.engine.task import Task
 from headwater.streams.engine.task_output import TaskOutput
 from headwater.streams.model.record import InputRecord
 from headwater.streams.stores.memory import MemoryState
+from headwater.streams.stores.spec import StoreType
 
 Rows = list[tuple[Any, Any, int]]
 
@@ -124,6 +125,36 @@ def test_two_streams_of_one_topic_are_the_same_stream(other: Any, stores: int, s
     with app.test() as driver:
         driver.pipe("l", "a", "1", 100)
         assert [record.value for record in driver.read("out")] == seen
+
+
+@pytest.mark.parametrize("name", [None, "both"])
+def test_the_stores_of_a_join_are_kept_as_it_says(name: str | None) -> None:
+    def joined(**kept: Any) -> App:
+        app = App("app", value="text")
+        window, store = JoinWindows.of(10, grace_ms=5), Materialized(name, **kept)
+        app.stream("l").left_join(app.stream("r"), pair, window=window, store=store).to("out", value="text")
+        return app
+
+    app = joined(store_type="in_memory", topic_config={"min.insync.replicas": "2", "cleanup.policy": "compact"})
+    stores = app.topology().stores.values()
+    assert [store.spec.store_type for store in stores] == [StoreType.IN_MEMORY] * 3
+    assert [store.changelog_config()["cleanup.policy"] for store in stores] == ["delete", "delete", "compact"]
+    assert {store.changelog_config()["min.insync.replicas"] for store in stores} == {"2"}
+    assert {store.name.startswith("both-") for store in stores} == {name is not None}
+    inputs = [("l", "a", "1", 100), ("r", "a", "2", 105), ("l", "b", "3", 106), ("r", "c", "4", 140)]
+    expected: list[Rows] = [[], [("a", "1|2", 105)], [], [("b", "3|None", 106)]]
+    for kept in ({"logging": False}, {"logging": True}):
+        assert run(joined(**kept), inputs) == expected
+        with joined(**kept).test() as driver:
+            driver.pipe("l", "a", "1", 100)
+            assert bool(driver.changelog) == kept["logging"]
+
+
+@pytest.mark.parametrize("more", [{"value": "long"}, {"retention_ms": 5}, {"history_ms": 5}, {"caching": False}])
+def test_what_follows_from_a_join_is_not_said_of_its_stores(more: dict[str, Any]) -> None:
+    app = App("app")
+    with pytest.raises(UserError, match="stores of a join"):
+        app.stream("l").join(app.stream("r"), pair, window=JoinWindows.of(5), store=Materialized("both", **more))
 
 
 def test_a_stream_meets_the_table_as_it_is_now() -> None:

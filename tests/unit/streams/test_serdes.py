@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import Enum
+from functools import partial
+from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -13,11 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.base.errors import UserError
-from headwater.streams import App, Windowed
+from headwater.streams import App, Processor, Record, StreamsError, Windowed, key_value_store, window_store
+from headwater.streams.engine.lane.topic_results import encode_all
 from headwater.streams.model.record import Change
 from headwater.streams.serdes import SerdeError, resolve
 from headwater.streams.serdes.change import ChangeSerde
-from headwater.streams.serdes.stock import LONG, TEXT
+from headwater.streams.serdes.port import writer
+from headwater.streams.serdes.stock import JSON, LONG, TEXT
 from headwater.streams.serdes.windowed import SessionWindowedSerde, WindowedSerde
 
 
@@ -155,3 +159,55 @@ def test_windowed_keys() -> None:
     for wrong in (serde, sessions):
         with pytest.raises(SerdeError):
             wrong.deserialize(b"short")
+
+
+class Careless:
+    """A serde of somebody who forgot `.encode()`, or worse."""
+
+    name = "careless"
+
+    def __init__(self, written: Any) -> None:
+        self._written = written
+
+    def serialize(self, value: Any) -> Any:
+        return self._written
+
+    def deserialize(self, data: bytes) -> Any:
+        return data
+
+
+class Puts(Processor):
+    def process(self, record: Record) -> None:
+        self.context.store("rows").put(record.key, record.value)
+
+
+@pytest.mark.parametrize("written", ["text", 5, [b"x"]], ids=repr)
+def test_a_serde_that_gives_no_bytes_is_named_where_it_writes(written: Any) -> None:
+    """It came as far as the commit, which failed with Python's words; a driver took it."""
+    told = f"the serde careless gave {type(written).__name__}"
+    app = App("app", value="text")
+    app.stream("in").to("out", value=Careless(written))
+    with app.test() as driver, pytest.raises(StreamsError, match=f"Production failed.*{told}"):
+        driver.pipe("in", "a", "x")
+    for store in (key_value_store, partial(window_store, retention="1h", size="1h")):
+        app = App("app", value="text")
+        app.add_store(store("rows", value=Careless(written)))
+        app.stream("in").process(Puts if store is key_value_store else PutsWindow, stores=["rows"])
+        with app.test() as driver, pytest.raises(StreamsError, match=f"Processing failed.*{told}"):
+            driver.pipe("in", "a", "x")
+    with pytest.raises(SerdeError, match=told):
+        encode_all(Careless(written))(["x", None])
+
+
+class PutsWindow(Processor):
+    def process(self, record: Record) -> None:
+        self.context.store("rows").put(record.key, record.value, 0)
+
+
+@pytest.mark.parametrize("written", [b"x", bytearray(b"x"), memoryview(b"x"), None], ids=repr)
+def test_what_counts_as_bytes_is_taken(written: Any) -> None:
+    assert writer(Careless(written))("x") is written
+
+
+def test_serdes_of_ours_are_asked_without_a_way_around() -> None:
+    assert writer(JSON) == JSON.serialize

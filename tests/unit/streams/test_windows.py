@@ -311,3 +311,19 @@ def test_another_application_reads_the_keys_of_windows(windows: AnyWindows) -> N
 def test_the_serde_of_windows_needs_windows() -> None:
     with pytest.raises(UserError, match="windows"):
         windowed_serde("5m")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("logging", [True, False])
+def test_what_is_held_back_is_logged_unless_it_is_not_to_be(logging: bool) -> None:
+    app = App("app", value="text")
+    table = app.table("in", store="rows")
+    config = {"min.insync.replicas": "2"}
+    table.suppress(until_time_limit=10, name="held", logging=logging, topic_config=config).to_stream().to("out")
+    store = app.topology().stores["held-store"]
+    assert (store.changelog_topic("app") is not None) == logging
+    assert store.changelog_config()["min.insync.replicas"] == "2"
+    with app.test() as driver:
+        for key, timestamp in (("a", 0), ("a", 5), ("b", 6), ("c", 16)):
+            driver.pipe("in", key, str(timestamp), timestamp)
+        assert [(record.key, record.value) for record in driver.read("out")] == [("a", "5"), ("b", "6")]
+        assert ("app-held-store-changelog" in driver.changelog) == logging

@@ -3,6 +3,7 @@ elsewhere here, or nowhere, is refused: it would have no effect, and nobody woul
 """
 
 import difflib
+import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -13,7 +14,8 @@ from headwater.streams.plan.sources import RESET_SETTING, check_reset
 from headwater.streams.topology.stores import InternalTopicSettings
 
 OPTIMIZATION: Final = "topology.optimization"
-_OPTIMIZATIONS: Final = ("reuse.ktable.source.topics", "merge.repartition.topics", "single.store.self.join")
+SELF_JOIN: Final = "single.store.self.join"
+_OPTIMIZATIONS: Final = ("reuse.ktable.source.topics", "merge.repartition.topics", SELF_JOIN)
 _REPLICATION: Final = "replication.factor"
 _RETENTION: Final = "windowstore.changelog.additional.retention.ms"
 _TOPICS: Final = "topic."
@@ -60,7 +62,12 @@ def checked_config(config: Mapping[str, Any] | None) -> dict[str, Any]:
     for name in given:
         if name not in _KNOWN and not name.startswith(_TOPICS):
             raise _refusal(name)
-    optimizations(given)
+    if optimizations(given) - {SELF_JOIN}:
+        logging.getLogger("headwater.streams").warning(
+            "of topology.optimization only %s is there: tables have changelogs of their own, and each grouping has its "
+            "repartition topic, so state of a Java application that ran with more is not taken over",
+            SELF_JOIN,
+        )
     check_reset(given.get(RESET_SETTING))
     return given
 

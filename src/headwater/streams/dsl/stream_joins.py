@@ -9,12 +9,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 from headwater.base.errors import UserError
-from headwater.streams.dsl.application_config import optimizations
+from headwater.streams.dsl.application_config import SELF_JOIN, optimizations
 from headwater.streams.dsl.functions import joiner as shaped
 from headwater.streams.dsl.functions import with_key
 from headwater.streams.dsl.global_table import GlobalTable
 from headwater.streams.dsl.join_windows import JoinWindows
+from headwater.streams.dsl.materialized import Materialized, StoreLike, materialized
 from headwater.streams.dsl.partners import check_partner
+from headwater.streams.dsl.store_types import store_type
 from headwater.streams.dsl.table import Table
 from headwater.streams.engine.stream_join import (
     JoinWindowKeeper,
@@ -28,7 +30,6 @@ from headwater.streams.plan.joins import Grace, OtherKeeperNode, StreamStreamJoi
 from headwater.streams.plan.repartition import RepartitionNode
 from headwater.streams.serdes.port import Serde
 from headwater.streams.stores.spec import StoreKind, StoreSpec
-from headwater.streams.topology.name_rules import check_optional_name
 from headwater.streams.topology.stores import StorePlan
 
 if TYPE_CHECKING:
@@ -47,15 +48,15 @@ class JoinOptions:
         on: Callable[..., Any] | None,
         grace_ms: int | None,
         name: str | None,
-        store: str | None,
+        store: StoreLike,
     ) -> None:
-        check_optional_name(store, "a store")
         self.operator = operator
         self.window = window
         self.on = on
         self.grace_ms = grace_ms
         self.name = name
         self.store = store
+        self.kept = _checked(materialized(store))
 
     def refuse(self, *options: str, what: str) -> None:
         for option in options:
@@ -77,9 +78,11 @@ class StreamJoins:
         on: Callable[..., Any] | None = None,
         grace_ms: int | None = None,
         name: str | None = None,
-        store: str | None = None,
+        store: StoreLike = None,
     ) -> "Stream":
-        """Records that find a partner. `store` begins the names of the stores of two streams."""
+        """Records that find a partner. `store` begins the names of the stores of two streams; a `Materialized` says
+        also whether they are logged, with which settings of their topics, and where they lie.
+        """
         return self._join(other, joiner, False, False, JoinOptions("join", window, on, grace_ms, name, store))
 
     def left_join(
@@ -91,7 +94,7 @@ class StreamJoins:
         on: Callable[..., Any] | None = None,
         grace_ms: int | None = None,
         name: str | None = None,
-        store: str | None = None,
+        store: StoreLike = None,
     ) -> "Stream":
         """Also records of this stream that find none: the joiner gets None for it."""
         return self._join(other, joiner, True, False, JoinOptions("left_join", window, on, grace_ms, name, store))
@@ -103,7 +106,7 @@ class StreamJoins:
         *,
         window: JoinWindows,
         name: str | None = None,
-        store: str | None = None,
+        store: StoreLike = None,
     ) -> "Stream":
         """Also records of either stream that find none."""
         return self._join(other, joiner, True, True, JoinOptions("outer_join", window, None, None, name, store))
@@ -176,12 +179,13 @@ def _with_stream(
     )
     joins = generated if name is None else (name + suffixes[0], name + suffixes[1])
     merge = graph.name_or_new(name, "KSTREAM-MERGE-", "-merge")
-    bases = generated if given.store is None else (given.store + suffixes[0], given.store + suffixes[1])
+    kept, base = given.kept, given.kept.name
+    bases = generated if base is None else (base + suffixes[0], base + suffixes[1])
     stores = (
-        _window_store(f"{bases[0]}-store", window, this.key_serde, this.value_serde),
-        _window_store(f"{bases[1]}-store", window, this.key_serde, that.value_serde),
+        _window_store(f"{bases[0]}-store", window, this.key_serde, this.value_serde, kept),
+        _window_store(f"{bases[1]}-store", window, this.key_serde, that.value_serde, kept),
     )
-    waiting = _waiting_store(this, that, generated[0], outer, given.store) if left and not window.eager else None
+    waiting = _waiting_store(this, that, generated[0], outer, kept) if left and not window.eager else None
     sides = Sides(
         window.before_ms,
         window.after_ms,
@@ -203,10 +207,24 @@ def _with_stream(
 
 def _one_store_for_self_joins(config: Mapping[str, Any]) -> bool:
     """One store where both sides are the same stream."""
-    return "single.store.self.join" in optimizations(config)
+    return SELF_JOIN in optimizations(config)
 
 
-def _window_store(name: str, window: JoinWindows, key: Serde | None, value: Serde | None) -> StorePlan:
+def _checked(kept: Materialized) -> Materialized:
+    """What follows from the join itself is not said of its stores."""
+    if kept != Materialized(
+        kept.name, logging=kept.logging, store_type=kept.store_type, topic_config=kept.topic_config
+    ):
+        raise UserError(
+            "The stores of a join have a name, logging, topic_config and a store_type",
+            "their serdes are those of the streams, and the window says how long they keep records",
+        )
+    return kept
+
+
+def _window_store(
+    name: str, window: JoinWindows, key: Serde | None, value: Serde | None, kept: Materialized
+) -> StorePlan:
     spec = StoreSpec(
         name,
         StoreKind.WINDOW,
@@ -214,20 +232,29 @@ def _window_store(name: str, window: JoinWindows, key: Serde | None, value: Serd
         retention_ms=window.size_ms + window.grace_ms,
         window_size_ms=window.size_ms,
         retain_duplicates=True,
-        changelog_config={"cleanup.policy": "delete"},
+        logged=kept.logging,
+        store_type=store_type(kept.store_type),
+        changelog_config={**kept.topic_config, "cleanup.policy": "delete"},
     )
     return StorePlan(spec, key, value)
 
 
-def _waiting_store(this: "Stream", that: "Stream", generated: str, outer: bool, base: str | None) -> StorePlan:
+def _waiting_store(this: "Stream", that: "Stream", generated: str, outer: bool, kept: Materialized) -> StorePlan:
     app = this.app
-    if base is not None:
-        name = base + ("-outer-shared-join" if outer else "-left-shared-join")
+    if kept.name is not None:
+        name = kept.name + ("-outer-shared-join" if outer else "-left-shared-join")
     else:
         name = "KSTREAM-OUTERSHARED-" + generated.rsplit("-", 1)[1]
     key = WaitingKeySerde(this.key_serde or app.default_key)
     values = WaitingValuesSerde(this.value_serde or app.default_value, that.value_serde or app.default_value)
-    return StorePlan(StoreSpec(f"{name}-store", timestamped=False), key, values)
+    spec = StoreSpec(
+        f"{name}-store",
+        timestamped=False,
+        logged=kept.logging,
+        store_type=store_type(kept.store_type),
+        changelog_config=dict(kept.topic_config),
+    )
+    return StorePlan(spec, key, values)
 
 
 def _with_table(

@@ -1,5 +1,6 @@
 """`table.suppress(...)`: checks what was asked for, and finds the grace of the windows above."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from headwater.base.errors import UserError
@@ -26,6 +27,8 @@ def suppress(
     bytes_max: int | None,
     emit_early_when_full: bool | None,
     name: str | None,
+    logging: bool,
+    topic_config: Mapping[str, str],
 ) -> "Table":
     if until_window_closes == (until_time_limit is not None):
         raise UserError("suppress waits for one thing", "", "until_window_closes=True, or until_time_limit=...")
@@ -41,7 +44,7 @@ def suppress(
     store_name = graph.new_store_name("KTABLE-SUPPRESS-") if name is None else f"{name}-store"
     suppression = Suppression(wait, until_window_closes, records_max, bytes_max, early)
     supplier = TableSuppress(table.supplier, suppression, store_name)
-    spec = StoreSpec(store_name, timestamped=False)
+    spec = StoreSpec(store_name, timestamped=False, logged=logging, changelog_config=dict(topic_config))
     store = StorePlan(spec, table.key_serde, table.value_serde, buffer=True)
     node = SuppressNode(node_name, supplier, stores=[store])
     node.output_versioned = False

@@ -4,8 +4,8 @@ A table has a store if it was given a name for one (`store="..."`) or if somethi
 Immutable but for that; the graph belongs to the App.
 """
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from headwater.streams.dsl.expressions import Column, HasColumns, field, row
 from headwater.streams.dsl.frames import HasFrames
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from headwater.streams.dsl.app import App
     from headwater.streams.dsl.grouped_table import GroupedTable
     from headwater.streams.dsl.stream import Stream
+
+
+NO_CONFIG: Final[Mapping[str, str]] = {}
 
 
 class Table(TableJoins, HasFrames, HasColumns):
@@ -175,14 +178,27 @@ class Table(TableJoins, HasFrames, HasColumns):
         bytes_max: int | None = None,
         emit_early_when_full: bool | None = None,
         name: str | None = None,
+        logging: bool = True,
+        topic_config: Mapping[str, str] = NO_CONFIG,
     ) -> "Table":
         """Holds changes back, so that only the last per key goes out: when its window closes, or after a time limit.
 
         A limited buffer lets the oldest go out early; with `until_window_closes` that may not be, and a full one fails.
+        Without `logging`, what is held back is lost where the state on disk is. `topic_config`: of the changelog.
         """
         from headwater.streams.dsl.suppression import suppress
 
-        return suppress(self, until_window_closes, until_time_limit, records_max, bytes_max, emit_early_when_full, name)
+        return suppress(
+            self,
+            until_window_closes,
+            until_time_limit,
+            records_max,
+            bytes_max,
+            emit_early_when_full,
+            name,
+            logging,
+            topic_config,
+        )
 
     def group_by(
         self,

@@ -11,6 +11,7 @@ from typing import Any
 
 from headwater.base.errors import UserError
 from headwater.streams.dsl.functions import positional_parameters
+from headwater.streams.model.record import TIMESTAMP_MAX
 from headwater.streams.model.time import (
     TimestampExtractor,
     fail_on_invalid_timestamp,
@@ -59,5 +60,7 @@ def _milliseconds(found: Any) -> int:
             raise ValueError(f"the timestamp {found} has no time zone, so it could mean any instant")
         return int(found.timestamp() * 1000)
     if isinstance(found, int) and not isinstance(found, bool):
+        if found > TIMESTAMP_MAX:
+            raise ValueError(f"{found} is no time in milliseconds that brokers know")
         return found
     raise TypeError(f"it gave {found!r}, and milliseconds since 1970 or a datetime are needed")

@@ -6,7 +6,7 @@ from typing import Any
 from headwater.base.errors import UserError
 from headwater.streams.model.processor import Context, Processor
 from headwater.streams.model.record import OutputRecord, Record
-from headwater.streams.serdes.port import Serde
+from headwater.streams.serdes.port import Serde, writer
 
 
 class Sink(Processor):
@@ -24,8 +24,8 @@ class Sink(Processor):
         failed: Callable[[Exception, str], None],
     ) -> None:
         self.topic = topic
-        self._key = key.serialize
-        self._value = value.serialize
+        self._key = writer(key)
+        self._value = writer(value)
         self._partitions = partitions
         self._emit = emit
         self._failed = failed

@@ -8,7 +8,7 @@ holds.
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
-from headwater.streams.serdes.port import Serde
+from headwater.streams.serdes.port import Serde, writer
 from headwater.streams.stores import port
 from headwater.streams.stores.cache import CachedChange, StoreCache
 from headwater.streams.stores.expiring import ExpiringKeyValues
@@ -43,9 +43,9 @@ class KeyValueStore:
         self.name = inner.name
         self.cache = _cache_of(inner)
         self._inner = inner
-        self._key = key.serialize
+        self._key = writer(key)
         self._read_key = key.deserialize
-        self._value = value.serialize
+        self._value = writer(value)
         self._read_value = value.deserialize
 
     def get(self, key: Any) -> Any:
@@ -103,9 +103,9 @@ class TimestampedKeyValueStore:
         self._inner = inner
         self._get = inner.get
         self._put = inner.put
-        self._key = key.serialize
+        self._key = writer(key)
         self._read_key = key.deserialize
-        self._value = value.serialize
+        self._value = writer(value)
         self._read_value = value.deserialize
         self._tombstone_time = tombstone_time
         self._last_key: Any = None  # what was looked up last is mostly what is put next: it is encoded once
@@ -198,8 +198,8 @@ class VersionedStore:
         self.name = inner.name
         self.cache = None  # each version counts
         self._inner = inner
-        self._key = key.serialize
-        self._value = value.serialize
+        self._key = writer(key)
+        self._value = writer(value)
         self._read_value = value.deserialize
 
     def get(self, key: Any) -> ValueAndTimestamp | None:
@@ -233,9 +233,9 @@ class WindowStore:
         self.name = inner.name
         self.cache = _cache_of(inner)
         self._inner = inner
-        self._key = key.serialize
+        self._key = writer(key)
         self._read_key = key.deserialize
-        self._value: Callable[[Any], bytes] = value.serialize
+        self._value: Callable[[Any], bytes] = writer(value)
         self._read_value: Callable[[bytes], Any] = value.deserialize
 
     @property
@@ -279,7 +279,7 @@ class TimestampedWindowStore(WindowStore):
 
     def __init__(self, inner: port.WindowStore, key: Serde, value: Serde) -> None:
         super().__init__(inner, key, value)
-        write, read = value.serialize, value.deserialize
+        write, read = writer(value), value.deserialize
         self._value = lambda pair: stamped(write(pair[0]), pair[1])
         self._read_value = lambda raw: (read(raw[8:]), _stamp_of(raw)[0])
 
@@ -299,9 +299,9 @@ class SessionStore:
         self.name = inner.name
         self.cache = _cache_of(inner)
         self._inner = inner
-        self._key = key.serialize
+        self._key = writer(key)
         self._read_key = key.deserialize
-        self._value = value.serialize
+        self._value = writer(value)
         self._read_value = value.deserialize
 
     def get(self, key: Any, start: int, end: int) -> Any:

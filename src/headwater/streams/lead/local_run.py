@@ -76,7 +76,7 @@ class LocalRun:
         """
         if self._slot is None:
             raise UserError(f"The application {self._app.name} does not run", "stores are read while it does")
-        return LocalStore(name, self._slot.tasks)
+        return LocalStore(name, self._slot.tasks, lambda: self.running)
 
     @property
     def task_count(self) -> int:

@@ -1,5 +1,6 @@
 """Sources of the logical graph: a stream's topics or pattern."""
 
+import logging
 import re
 from typing import Final
 
@@ -82,9 +83,26 @@ def merge_duplicate_sources(root: GraphNode) -> None:
                 )
 
 
+def _name_of(given: object) -> object:
+    """Of a serde: two that are made of one type are the same. None: as the application says."""
+    return None if given is None else getattr(given, "name", given)
+
+
 def _merge(main: StreamSourceNode, other: StreamSourceNode) -> None:
     if main.reset != other.reset:
         raise UserError("Two streams of one topic begin at different places", f"{main.reset} and {other.reset}")
+    for what in ("key", "value", "extractor"):
+        mine, theirs = getattr(main, what), getattr(other, what)
+        if theirs is not None and (mine is None or (what != "extractor" and _name_of(mine) != _name_of(theirs))):
+            logging.getLogger("headwater.streams").warning(
+                "%s and %s read the same topics: what the first says of the %s goes for both, as in Kafka Streams (%s, "
+                "and not %s)",
+                main.name,
+                other.name,
+                "timestamps" if what == "extractor" else f"serde of {what}s",
+                _name_of(mine),
+                _name_of(theirs),
+            )
     for child in list(other.children):
         other.children.remove(child)
         child.parents.remove(other)

@@ -6,10 +6,12 @@ snapshot of its own, and closed when it returns.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from headwater.base.errors import UserError
-from headwater.streams.query.readable import Readable, opened, store_names, store_plan
+from headwater.streams.query.readable import NotReady, Readable, opened, store_names, store_plan
+
+_METHODS: Final = "docs/STREAMS.md, Interactive queries, has the methods of each kind"
 
 
 class LocalStore:
@@ -17,8 +19,9 @@ class LocalStore:
     ...
     """
 
-    def __init__(self, name: str, tasks: Sequence[Readable]) -> None:
+    def __init__(self, name: str, tasks: Sequence[Readable], runs: Callable[[], bool] = lambda: True) -> None:
         self.name = name
+        self._runs = runs
         self._tasks = [(task, plan) for task in tasks if (plan := store_plan(task, name)) is not None]
         if not self._tasks:
             known = store_names(tasks)
@@ -48,6 +51,18 @@ class LocalStore:
 
     def _each(self, method: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Iterator[Any]:
         for task, plan in self._tasks:
-            with opened(task, plan) as store:
-                answer = getattr(store, method)(*arguments, **keywords)
-                yield list(answer) if isinstance(answer, Iterator) else answer
+            try:
+                with opened(task, plan) as store:
+                    ask = getattr(store, method, None)
+                    if ask is None:
+                        raise UserError(
+                            f"The store {self.name} has no {method}", f"it is a {plan.spec.kind.value} store", _METHODS
+                        )
+                    answer = ask(*arguments, **keywords)
+                    yield list(answer) if isinstance(answer, Iterator) else answer
+            except NotReady:
+                if self._runs():
+                    raise
+                raise UserError(
+                    f"The store {self.name} is not there any more", "its application has ended here", "Start it again"
+                ) from None

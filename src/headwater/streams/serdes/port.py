@@ -3,7 +3,8 @@
 None is always None on both sides: a missing key, a tombstone. It never reaches a serde.
 """
 
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable
+from typing import Any, Final, Protocol, runtime_checkable
 
 
 @runtime_checkable
@@ -20,3 +21,23 @@ class Serde(Protocol):
 
 class SerdeError(Exception):
     """Bytes that are not what a serde reads, or an object that it cannot write."""
+
+
+_OURS: Final = "headwater."
+
+
+def writer(serde: Serde) -> Callable[[Any], Any]:
+    """Its `serialize`; what one of a user gives is looked at. Anything but bytes (text, by `json.dumps`) would come
+    as far as a commit, and end the run there without a word of where it came from.
+    """
+    write = serde.serialize
+    if type(serde).__module__.startswith(_OURS):
+        return write
+
+    def checked(value: Any) -> Any:
+        written = write(value)
+        if written.__class__ is not bytes and not isinstance(written, bytes | bytearray | memoryview | None):
+            raise SerdeError(f"the serde {serde.name} gave {type(written).__name__}, and bytes are needed")
+        return written
+
+    return checked

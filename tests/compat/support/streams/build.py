@@ -6,16 +6,19 @@ from pathlib import Path
 from typing import Any
 
 from compat.support.streams import functions, processors
+from compat.support.streams.cases import EMIT_INTERVAL
 from compat.support.streams.functions import AnySerde, WindowText
 from headwater.streams import App
 
 Step = dict[str, Any]
 ANY = AnySerde()
+OF_JAVA = (EMIT_INTERVAL, "state.dir")  # settings that are Kafka Streams' alone
 
 
 def build(case: dict[str, Any], name: str = "app", brokers: str | None = None, printed: Path | None = None) -> App:
     """`printed`: a directory for the files that streams are printed to, named by the variables of their steps."""
-    app = App(name, brokers=brokers, key="text", value=ANY, config=case["config"])
+    config = {setting: value for setting, value in case["config"].items() if setting not in OF_JAVA}
+    app = App(name, brokers=brokers, key="text", value=ANY, config=config)
     builder = _Builder(app, Path(tempfile.gettempdir()) if printed is None else printed)
     for step in case["steps"]:
         made = builder.make(step)

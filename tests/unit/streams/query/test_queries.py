@@ -704,3 +704,21 @@ def test_rows_in_rocksdb_are_read_while_another_process_writes_them(tmp_path: Pa
         with pytest.raises(UserError, match="no store 'prices'"):  # it is in memory
             client.store("prices").all()
     reader.close()
+
+
+def test_a_local_store_says_what_it_has_not_and_that_its_application_has_ended(tmp_path: Path) -> None:
+    app = App("fruit", key="text", value="text")
+    app.stream("in").group_by_key().count(store="counts")
+    brokers: Any = Brokers(0)
+    clients = Clients(brokers, brokers, threading.Event())
+    task = OpenTask(app.topology().sub_topologies()[0], 0, app.settings(), tmp_path, clients, {})
+    for runs, expected in ((True, NotReady), (False, UserError)):
+        with pytest.raises(expected, match="not open" if runs else "has ended here"):
+            LocalStore("counts", [task], lambda runs=runs: runs).get("apple")  # type: ignore[misc]
+    task.claim(Owner(1, 1))
+    task.replay(task.ends("read_uncommitted"))
+    task.save()
+    task.start({}, 0)
+    with pytest.raises(UserError, match=r"counts has no fetch\. it is a key-value store"):
+        LocalStore("counts", [task]).fetch("apple", 0, 10)
+    task.close()

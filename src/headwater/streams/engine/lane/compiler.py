@@ -15,7 +15,7 @@ from headwater.streams.engine.lane.tables import TABLES
 from headwater.streams.engine.lane.topic_results import TopicResults
 from headwater.streams.engine.sink import Sink
 from headwater.streams.model.time import fail_on_invalid_timestamp, log_and_skip_on_invalid_timestamp
-from headwater.streams.serdes.port import Serde
+from headwater.streams.serdes.port import Serde, writer
 from headwater.streams.serdes.windowed import WindowedSerde
 from headwater.streams.stores.key_value import KeyValues
 from headwater.streams.stores.segments import Segments
@@ -313,7 +313,7 @@ class Compiler:
     def _raw(self, raw: Raw | None, thing: str, serde: Serde) -> str:
         if raw is not None and raw.serde is serde:
             return raw.variable
-        return f"(None if {thing} is None else {self.code.bind(serde.serialize, 'encode')}({thing}))"
+        return f"(None if {thing} is None else {self.code.bind(writer(serde), 'encode')}({thing}))"
 
     def held(self, expression: str) -> str:
         """A variable with the value of the expression: it is computed once."""

@@ -20,6 +20,7 @@ from headwater.streams.engine.typed_stores import TimestampedKeyValueStore
 from headwater.streams.engine.window_aggregate import WindowAggregateProcessor
 from headwater.streams.model.processor import Processor
 from headwater.streams.model.windows import TimeWindows, Windowed
+from headwater.streams.serdes.port import writer
 from headwater.streams.serdes.stock import LONG
 from headwater.streams.stores.cached import CachedKeyValues, CachedWindows
 from headwater.streams.stores.formats import LONG as EIGHT
@@ -83,7 +84,7 @@ def _aggregated(compiler: "Compiler", rows: Rows, processor: Any, flow: Flow, ra
         code.line(f"{data} = {eight}({new})")
         return new, data, old, time
     aggregate = code.bind(processor.aggregator, "aggregate")
-    read, write = code.bind(rows.value.deserialize, "read"), code.bind(rows.value.serialize, "write")
+    read, write = code.bind(rows.value.deserialize, "read"), code.bind(writer(rows.value), "write")
     with code.block(f"if {raw} is None:"):
         code.line(f"{time} = {flow.time}")
         if processor.initializer is None:

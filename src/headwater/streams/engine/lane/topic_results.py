@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headwater.streams.engine.columns import PackedRows
 from headwater.streams.serdes.native_cells import Cells, Column, NativeCells, native_cells
-from headwater.streams.serdes.port import Serde
+from headwater.streams.serdes.port import Serde, writer
 from headwater.streams.serdes.stock import TEXT
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def check_lengths(*columns: Sized) -> None:
 def encode_all(serde: Serde) -> Callable[[list[Any]], list[bytes | None]]:
     """A whole column; a serde may have a quicker way than one by one."""
     quick: Callable[[list[Any]], list[bytes | None]] | None = getattr(serde, "serialize_all", None)
-    write = serde.serialize
+    write = writer(serde)
 
     def one_by_one(values: list[Any]) -> list[bytes | None]:
         return [None if value is None else write(value) for value in values]
