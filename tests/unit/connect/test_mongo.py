@@ -10,6 +10,7 @@ import pytest
 from bson import Binary, Decimal128, Int64, ObjectId, Regex, Timestamp
 
 from headwater.connect.connector_config.validation import validate
+from headwater.connect.connectors.mongo import source_options
 from headwater.connect.connectors.mongo.documents import document_of, encoded
 from headwater.connect.connectors.mongo.sink_options import CONFIG_DEF, config_of, overridden_topics, unsupported
 from headwater.connect.connectors.mongo.source import next_filter, partition_of, value_at
@@ -204,9 +205,19 @@ def test_a_topic_may_have_properties_of_its_own() -> None:
     assert (config_of(props, "a.b")["collection"], config_of(props, "a.b")["bulk.write.ordered"]) == ("c", False)
     assert config_of(props, "other")["collection"] == ""
     assert overridden_topics(props) == ["a.b"]
-    assert unsupported({**props, "timeseries.timefield": "t", "field.renamer.mapping": "[]"}) == [
+    assert unsupported({**props, "timeseries.timefield": "t", "field.renamer.mapping": "[1]"}) == [
         "field.renamer.mapping", "timeseries.timefield", "topic.override.x.y"
     ]  # fmt: skip
+
+
+def test_what_the_originals_do_unasked_may_be_asked_for() -> None:
+    """MongoDB's own example of a config was refused, nine times."""
+    said = {"key.projection.type": "none", "field.renamer.mapping": "[]", "rate.limiting.timeout": "0", "change.data.capture.handler": ""}  # fmt: skip
+    assert unsupported(said) == []
+    assert unsupported({**said, "rate.limiting.timeout": "5"}) == ["rate.limiting.timeout"]
+    assert source_options.unsupported({"collation": "", "heartbeat.interval.ms": "0", "copy.existing": "true"}) == []
+    assert source_options.parse({"copy.existing": "true"})["startup.mode"] == "copy_existing"
+    assert source_options.parse({"copy.existing": "true", "startup.mode": "latest"})["startup.mode"] == "latest"
 
 
 @pytest.mark.parametrize(

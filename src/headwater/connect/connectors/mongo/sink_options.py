@@ -33,6 +33,15 @@ _REFUSED: Final = (
     "mongo.errors.tolerance", "mongo.errors.log.enable", "provider", "max.num.retries", "retries.defer.timeout",
     "change.data.capture.handler.remove.null.values", "field.value.transformer", "field.value.transformer.fields",
 )  # fmt: skip
+# What the original does unasked, and is done here: MongoDB's own example of a config says most of it.
+_DONE: Final = {
+    "post.processor.chain": "com.mongodb.kafka.connect.sink.processor.DocumentIdAdder", "key.projection.type": "none",
+    "key.projection.list": "", "value.projection.type": "none", "value.projection.list": "", "field.renamer.mapping": "[]",
+    "field.renamer.regexp": "[]", "rate.limiting.timeout": "0", "rate.limiting.every.n": "0", "change.data.capture.handler": "",
+    "change.data.capture.handler.remove.null.values": "false", "field.value.transformer": "", "field.value.transformer.fields": "",
+    "mongo.errors.tolerance": "none", "timeseries.timefield": "", "timeseries.metafield": "", "timeseries.expire.after.seconds": "0",
+    "namespace.mapper": "com.mongodb.kafka.connect.sink.namespace.mapping.DefaultNamespaceMapper",
+}  # fmt: skip
 REFUSED_PREFIXES: Final = (
     "namespace.mapper",
     "timeseries.",
@@ -46,7 +55,8 @@ REFUSED_PREFIXES: Final = (
 
 def unsupported(props: Mapping[str, str]) -> list[str]:
     """Properties of the connector that this follows which have no effect here."""
-    found = [name for name in props if name in _REFUSED or name.startswith(REFUSED_PREFIXES)]
+    known = {name for name, value in props.items() if _DONE.get(name) == value.strip()}
+    found = [name for name in props if name not in known and (name in _REFUSED or name.startswith(REFUSED_PREFIXES))]
     for name in props:
         if name.startswith(_PREFIX) and not any(name.endswith(f".{key.name}") for key in CONFIG_DEF):
             found.append(name)
