@@ -81,6 +81,7 @@ _TRANSFORMS: Final[dict[str, tuple[str, ...]]] = {
     "set_schema_metadata": ("SetSchemaMetadata",),
     "timestamp_converter": ("TimestampConverter",),
 }
+_DEBEZIUMS: Final = "io.debezium.transforms.ExtractNewRecordState"
 _PREDICATES: Final = ("HasHeaderKey", "RecordIsTombstone", "TopicNameMatches")
 _CONVERTERS: Final[dict[str, tuple[str, str]]] = {
     "io.confluent.connect.avro.AvroConverter": ("avro.converter", "AvroConverter"),
@@ -168,6 +169,7 @@ def _built_in() -> Iterator[Named]:
             yield from transform_plugins(
                 _load(f"transforms.{module}", name), f"org.apache.kafka.connect.transforms.{name}"
             )
+    yield from transform_plugins(_load("transforms.new_record_state", "ExtractNewRecordState"), _DEBEZIUMS)
     for name in _PREDICATES:
         cls = _load("transforms.predicates", name)
         yield Plugin(Kind.PREDICATE, f"org.apache.kafka.connect.transforms.predicates.{name}", cls), (name,)
