@@ -280,8 +280,9 @@ a converter does not know is refused.
 `transforms.a.predicate` names a predicate that says which records they are for, `transforms.a.negate=true` that it is
 the others. Regular expressions are Java's as far as RE2 reads them: no look-around, no back references. Dates reach
 from the year 1 to 9999, times are UTC. `io.debezium.transforms.ExtractNewRecordState` (`ExtractNewRecordState`) makes a
-row of a change of PostgresCdc, or of Debezium itself, so that other sinks can write it; no other transform of
-Debezium's is here.
+row of a change of PostgresCdc, or of Debezium itself, so that other sinks can write it;
+`io.debezium.transforms.outbox.EventRouter` (`EventRouter`) makes events of the rows of an outbox table. No other
+transform of Debezium's is here.
 
 ## A connector of one's own
 
@@ -307,7 +308,7 @@ ReplaceField, MaskField, Cast, TimestampConverter, ExtractField, Flatten, HoistF
 ValueToKey, RegexRouter, TimestampRouter, Filter, DropHeaders and the predicates go over columns too; records with their
 keys and topics are made when a sink looks at them. Of Cast and TimestampConverter, texts and times as texts are
 converted value by value, the other columns are left alone. ExtractField of what is no struct keeps columns as the last
-transform into SparkSink. Under InsertHeader, HeaderFrom and ExtractNewRecordState, transforms of keys, and those of
+transform into SparkSink. Under InsertHeader, HeaderFrom, ExtractNewRecordState and EventRouter, transforms of keys, and those of
 one's own, records are made of them; so they are where a null has a default to become, or a value cannot be converted.
 Record by record go those with headers, a batch with several schemas, without a value or with one that cannot be read,
 and what the two ways would differ in. Of Avro: maps, unions of several types, UUIDs, decimals within arrays and
