@@ -157,6 +157,23 @@ def test_heartbeats_move_the_offset_while_the_wanted_tables_rest(database: Postg
         _until(lambda: bool(cdc.read()) and any(each.topic == "srv.public.t" for each in cdc.records))
 
 
+def test_tables_get_their_replica_identity(
+    database: Postgres, made: Callable[..., Ours], caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was refused, and updates told nothing of the row before them."""
+    tables = "CREATE TABLE a (id int PRIMARY KEY, v text); CREATE TABLE b (id int NOT NULL, CONSTRAINT by_id UNIQUE (id)); CREATE TABLE c (id int)"
+    with create(database, "identities", tables) as db:
+        db.execute("INSERT INTO a VALUES (1, 'x')")
+        cdc = made("identities", replica_identity_autoset_values="public.a:FULL,public.b:INDEX by_id,public.c:INDEX nonesuch")  # fmt: skip
+        cdc.until_streaming()
+        found = db.execute("SELECT relreplident::text FROM pg_class WHERE relname IN ('a', 'b', 'c') ORDER BY relname")
+        assert found.fetchall() == [("f",), ("i",), ("d",)]
+        assert "event=replica-identity-not-set table='public.c'" in caplog.text
+        db.execute("UPDATE a SET v = 'y'")
+        _until(lambda: bool(cdc.read()) and cdc.records[-1].value["op"] == "u")
+        assert cdc.records[-1].value["before"]["v"] == "x"
+
+
 def test_what_is_missing_on_the_server_is_told(database: Postgres, made: Callable[..., Ours]) -> None:
     create(database, "missing").close()
     with pytest.raises(ConnectError, match="There is no publication 'dbz_publication'"):

@@ -279,7 +279,10 @@ a converter does not know is refused.
 `transforms=a,b` names them, `transforms.a.type` and the other properties under `transforms.a.` set them up;
 `transforms.a.predicate` names a predicate that says which records they are for, `transforms.a.negate=true` that it is
 the others. Regular expressions are Java's as far as RE2 reads them: no look-around, no back references. Dates reach
-from the year 1 to 9999, times are UTC.
+from the year 1 to 9999, times are UTC. `io.debezium.transforms.ExtractNewRecordState` (`ExtractNewRecordState`) makes a
+row of a change of PostgresCdc, or of Debezium itself, so that other sinks can write it;
+`io.debezium.transforms.outbox.EventRouter` (`EventRouter`) makes events of the rows of an outbox table. No other
+transform of Debezium's is here.
 
 ## A connector of one's own
 
@@ -305,14 +308,13 @@ ReplaceField, MaskField, Cast, TimestampConverter, ExtractField, Flatten, HoistF
 ValueToKey, RegexRouter, TimestampRouter, Filter, DropHeaders and the predicates go over columns too; records with their
 keys and topics are made when a sink looks at them. Of Cast and TimestampConverter, texts and times as texts are
 converted value by value, the other columns are left alone. ExtractField of what is no struct keeps columns as the last
-transform into SparkSink. Under InsertHeader and HeaderFrom, transforms of keys, and those of one's own, records are
-made of them; so they are where a null has a default to become, or a value cannot be converted. Record by record go
-those with headers, a batch with several schemas, without a value or with one that cannot be read, and what the two ways
-would differ in. Of Avro: maps, unions of several types, UUIDs, decimals within arrays and structs, structs that are
-null. Of Protobuf: `google.protobuf.Duration`, maps that are written as messages, a key that a map has twice. Of JSON:
-maps, decimals, several types in one place, and batches with a value of another type than the schema's, a property that
-it does not name, or a document of several lines.
-"""
+transform into SparkSink. Under InsertHeader, HeaderFrom, ExtractNewRecordState and EventRouter, transforms of keys, and
+those of one's own, records are made of them; so they are where a null has a default to become, or a value cannot be
+converted. Record by record go those with headers, a batch with several schemas, without a value or with one that cannot
+be read, and what the two ways would differ in. Of Avro: maps, unions of several types, UUIDs, decimals within arrays
+and structs, structs that are null. Of Protobuf: `google.protobuf.Duration`, maps that are written as messages, a key
+that a map has twice. Of JSON: maps, decimals, several types in one place, and batches with a value of another type than
+the schema's, a property that it does not name, or a document of several lines. """
 
 _METRICS: Final = """\
 ## Metrics

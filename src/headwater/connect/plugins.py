@@ -81,6 +81,10 @@ _TRANSFORMS: Final[dict[str, tuple[str, ...]]] = {
     "set_schema_metadata": ("SetSchemaMetadata",),
     "timestamp_converter": ("TimestampConverter",),
 }
+_DEBEZIUMS: Final = {
+    "io.debezium.transforms.ExtractNewRecordState": "new_record_state",
+    "io.debezium.transforms.outbox.EventRouter": "event_router",
+}
 _PREDICATES: Final = ("HasHeaderKey", "RecordIsTombstone", "TopicNameMatches")
 _CONVERTERS: Final[dict[str, tuple[str, str]]] = {
     "io.confluent.connect.avro.AvroConverter": ("avro.converter", "AvroConverter"),
@@ -168,6 +172,8 @@ def _built_in() -> Iterator[Named]:
             yield from transform_plugins(
                 _load(f"transforms.{module}", name), f"org.apache.kafka.connect.transforms.{name}"
             )
+    for java_name, module in _DEBEZIUMS.items():
+        yield from transform_plugins(_load(f"transforms.{module}", java_name.rpartition(".")[2]), java_name)
     for name in _PREDICATES:
         cls = _load("transforms.predicates", name)
         yield Plugin(Kind.PREDICATE, f"org.apache.kafka.connect.transforms.predicates.{name}", cls), (name,)

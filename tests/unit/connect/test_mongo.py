@@ -10,7 +10,9 @@ import pytest
 from bson import Binary, Decimal128, Int64, ObjectId, Regex, Timestamp
 
 from headwater.connect.connector_config.validation import validate
+from headwater.connect.connectors.mongo import source_options
 from headwater.connect.connectors.mongo.documents import document_of, encoded
+from headwater.connect.connectors.mongo.projections import projected
 from headwater.connect.connectors.mongo.sink_options import CONFIG_DEF, config_of, overridden_topics, unsupported
 from headwater.connect.connectors.mongo.source import next_filter, partition_of, value_at
 from headwater.connect.connectors.mongo.source_options import CONFIG_DEF as SOURCE_DEF
@@ -91,7 +93,7 @@ def test_what_no_document_can_have_is_told() -> None:
         (
             "UuidProvidedInKeyStrategy",
             {"_id": "0e37df36-f698-11e6-8dd4-cb9ced3df976"},
-            "0e37df36-f698-11e6-8dd4-cb9ced3df976",
+            Binary.from_uuid(uuid.UUID("0e37df36-f698-11e6-8dd4-cb9ced3df976")),
         ),
     ],
 )
@@ -124,6 +126,54 @@ def test_an_id_of_the_value_stays_unless_it_is_overwritten() -> None:
     assert made is not None
     assert isinstance(made.filter["_id"]["$eq"], Binary)
     assert isinstance(made.filter["_id"]["$eq"].as_uuid(), uuid.UUID)
+
+
+def test_an_id_that_is_provided_is_taken_where_there_is_none() -> None:
+    key = {"_id": 3}
+    assert write({"_id": 9}, key, document_id_strategy="ProvidedInKeyStrategy") == Write("replace", {"_id": {"$eq": 9}}, {"_id": 9})  # fmt: skip
+    for value in ({"v": 1}, {"_id": None, "v": 1}):
+        made = write(value, key, document_id_strategy="ProvidedInKeyStrategy")
+        assert made is not None
+        assert made.filter == {"_id": {"$eq": 3}}
+    with pytest.raises(DataError, match="value has no _id"):
+        write({"_id": None}, document_id_strategy="ProvidedInValueStrategy")
+
+
+DOCUMENT = {"a": {"x": 1, "y": {"z": 2}}, "b": [{"x": 3, "y": 4}, 5], "c": 6, "cd": 7}
+
+
+@pytest.mark.parametrize(
+    ("kind", "names", "expected"),
+    [
+        ("allowlist", ["c"], {"c": 6}),
+        ("allowlist", ["a", "c"], {"a": {}, "c": 6}),
+        ("whitelist", ["a.**"], {"a": {"x": 1, "y": {"z": 2}}}),
+        ("allowlist", ["a.y.z", "b.x"], {"a": {"y": {"z": 2}}, "b": [{"x": 3}, 5]}),
+        ("allowlist", ["a", "*.x"], {"a": {"x": 1}, "b": [{"x": 3}, 5], "c": 6, "cd": 7}),
+        ("allowlist", ["c*"], {"c": 6, "cd": 7}),
+        ("allowlist", ["**"], DOCUMENT),
+        ("blocklist", ["c", "a.x"], {"a": {"y": {"z": 2}}, "b": DOCUMENT["b"], "cd": 7}),
+        ("blacklist", ["*"], {"a": DOCUMENT["a"]}),
+        ("blocklist", ["*.y", "b.x"], {"a": {"x": 1}}),
+        ("blocklist", ["c*", "a", "b.y"], {"b": [{"x": 3}, 5]}),
+        ("blocklist", ["**"], {}),
+    ],
+)
+def test_lists_of_fields_name_those_within_others(kind: str, names: list[str], expected: Any) -> None:
+    assert projected(DOCUMENT, kind, names) == expected
+
+
+def test_a_business_key_goes_by_the_paths_of_its_fields() -> None:
+    partial = {"type": "AllowList", "list": "a.x,c"}
+    config = {f"document_id_strategy_partial_value_projection_{name}": value for name, value in partial.items()}
+    made = write({"a": {"x": 1, "y": 2}, "c": 3}, document_id_strategy="PartialValueStrategy", writemodel_strategy="ReplaceOneBusinessKeyStrategy", **config)  # fmt: skip
+    assert made == Write("replace", {"a.x": {"$eq": 1}, "c": {"$eq": 3}}, {"a": {"x": 1, "y": 2}, "c": 3})
+
+
+def test_a_deletion_by_a_record_with_a_value_goes_by_its_key() -> None:
+    deletes = {"writemodel_strategy": "DeleteOneDefaultStrategy"}
+    assert write({"v": 1}, {"_id": 5}, **deletes) == Write("delete", {"_id": {"$eq": 5}})
+    assert write({"v": 1}, {"k": 5}, **deletes) == Write("delete", {"_id": {"$eq": {"k": 5}}})
 
 
 def test_a_tombstone_deletes_or_is_passed_over() -> None:
@@ -189,6 +239,7 @@ def test_a_tombstone_deletes_by_the_fields_that_the_documents_go_by() -> None:
         ("ReplaceOneBusinessKeyStrategy", "DeleteOneDefaultStrategy", by_id),
         ("ReplaceOneDefaultStrategy", "", by_id),
         ("ReplaceOneDefaultStrategy", f"{prefix}DeleteOneBusinessKeyStrategy", by_fields),
+        ("ReplaceOneDefaultStrategy", f"{prefix}DeleteOneTombstoneBusinessKeyStrategy", by_fields),
     ):
         config = {"writemodel_strategy": writing, "delete_writemodel_strategy": deletion}
         assert write(None, {"a": 2}, **deleting, **config) == expected
@@ -204,9 +255,19 @@ def test_a_topic_may_have_properties_of_its_own() -> None:
     assert (config_of(props, "a.b")["collection"], config_of(props, "a.b")["bulk.write.ordered"]) == ("c", False)
     assert config_of(props, "other")["collection"] == ""
     assert overridden_topics(props) == ["a.b"]
-    assert unsupported({**props, "timeseries.timefield": "t", "field.renamer.mapping": "[]"}) == [
+    assert unsupported({**props, "timeseries.timefield": "t", "field.renamer.mapping": "[1]"}) == [
         "field.renamer.mapping", "timeseries.timefield", "topic.override.x.y"
     ]  # fmt: skip
+
+
+def test_what_the_originals_do_unasked_may_be_asked_for() -> None:
+    """MongoDB's own example of a config was refused, nine times."""
+    said = {"key.projection.type": "none", "field.renamer.mapping": "[]", "rate.limiting.timeout": "0", "change.data.capture.handler": ""}  # fmt: skip
+    assert unsupported(said) == []
+    assert unsupported({**said, "rate.limiting.timeout": "5"}) == ["rate.limiting.timeout"]
+    assert source_options.unsupported({"collation": "", "heartbeat.interval.ms": "0", "copy.existing": "true"}) == []
+    assert source_options.parse({"copy.existing": "true"})["startup.mode"] == "copy_existing"
+    assert source_options.parse({"copy.existing": "true", "startup.mode": "latest"})["startup.mode"] == "latest"
 
 
 @pytest.mark.parametrize(

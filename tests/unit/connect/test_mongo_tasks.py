@@ -1,5 +1,6 @@
 """Tasks of MongoSink and MongoSource on a client that answers by a script."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -141,12 +142,17 @@ class FakeWatched:
     def __init__(self, *streams: FakeStream) -> None:
         self._streams = list(streams)
         self.options: list[dict[str, Any]] = []
+        self.stages: list[list[dict[str, Any]]] = []
 
     def __getitem__(self, _name: str) -> "FakeWatched":
         return self
 
     def find(self) -> list[dict[str, Any]]:
         return [{"_id": number} for number in range(3)]
+
+    def aggregate(self, stages: list[dict[str, Any]], **_options: Any) -> list[dict[str, Any]]:
+        self.stages.append(stages)
+        return [{"_id": {"_id": 7, "copyingData": True}, "operationType": "insert", "documentKey": {"_id": 7}, "fullDocument": {"_id": 7}}]  # fmt: skip
 
     def watch(self, _pipeline: Any, **options: Any) -> FakeStream:
         self.options.append(options)
@@ -184,6 +190,41 @@ def test_a_stream_goes_on_after_its_collection_was_dropped(
     assert "event=change-stream-ended" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("config", "keys"),
+    [
+        ({}, [{"_id": 1}, {"_id": {"_data": "2"}}]),
+        ({"change.stream.document.key.as.key": "false"}, [{"_id": {"_data": "1"}}, {"_id": {"_data": "2"}}]),
+        ({"publish.full.document.only": "true"}, [{"_id": 1}]),
+    ],
+)
+def test_the_key_is_that_of_the_document(
+    monkeypatch: pytest.MonkeyPatch, config: dict[str, str], keys: list[Any]
+) -> None:
+    """It was the change's own: records of one document were in any partition, and compaction took none away."""
+    watched = FakeWatched(FakeStream(change(1, "insert"), change(2, "drop")))
+    monkeypatch.setattr("headwater.connect.connectors.mongo.source.client_of", lambda _config: watched)
+    kit = SourceKit(MongoSourceConnector, {"database": "d", "collection": "c", **config})
+    assert [json.loads(record.key) for record in kit.poll()] == keys
+    kit.close()
+
+
+def test_stages_are_for_documents_that_are_copied_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All documents were copied, whatever `pipeline` left out of the changes."""
+    watched = FakeWatched(FakeStream())
+    monkeypatch.setattr("headwater.connect.connectors.mongo.source.client_of", lambda _config: watched)
+    stage = {"$match": {"fullDocument.n": 1}}
+    config = {"startup.mode": "copy_existing", "pipeline": json.dumps([stage])}
+    kit = SourceKit(MongoSourceConnector, {"database": "d", "collection": "c", **config})
+    (record,) = kit.poll()
+    kit.close()
+    assert json.loads(record.key) == {"_id": 7}
+    assert json.loads(record.value)["_id"] == {"_id": 7, "copyingData": True}
+    ((first, *rest),) = watched.stages
+    assert rest == [stage]
+    assert first["$replaceRoot"]["newRoot"]["ns"] == {"db": "d", "coll": "c"}
+
+
 def test_documents_that_are_all_copied_are_not_copied_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing had changed before the restart, and so no record said that the copy was through."""
     watched = FakeWatched(*(FakeStream() for _ in range(3)))
@@ -199,3 +240,30 @@ def test_documents_that_are_all_copied_are_not_copied_again(monkeypatch: pytest.
     assert [len(kit.poll()) for _ in range(2)] == [0, 0]
     assert [options["start_after"] for options in watched.options] == [None, None, {"_data": "start"}]
     kit.close()
+
+
+class FakeCursor(list[dict[str, Any]]):
+    def sort(self, _order: Any) -> "FakeCursor":
+        return self
+
+    def limit(self, _most: int) -> "FakeCursor":
+        return self
+
+    def close(self) -> None: ...
+
+
+def test_documents_by_a_field_have_their_id_as_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Database:
+        def __getitem__(self, _name: str) -> "Database":
+            return self
+
+        def find(self, _filter: Any, **_options: Any) -> FakeCursor:
+            return FakeCursor([{"_id": 5, "n": 1}])
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr("headwater.connect.connectors.mongo.source.client_of", lambda _config: Database())
+    kit = SourceKit(MongoSourceConnector, {"database": "d", "collection": "c", "poll.field": "n"})
+    (record,) = kit.poll()
+    kit.close()
+    assert (json.loads(record.key), json.loads(record.value)) == ({"_id": 5}, {"_id": 5, "n": 1})

@@ -6,9 +6,10 @@ from typing import Any, Final
 from headwater.base.config.validators import AtLeast, OneOf
 from headwater.connect.config.definition import ConfigDef
 from headwater.connect.config.keys import HIGH, LOW, MEDIUM, REQUIRED, NonEmptyText, flag, listing, text, whole
+from headwater.connect.connectors.mongo.projections import ALLOWING, BLOCKING
 
 CONNECTION_KEY: Final = text("connection.uri", "mongodb://localhost:27017", HIGH, "mongodb://user:password@host:port or mongodb+srv://host, with the options of MongoDB's drivers; better a reference to a config provider.", NonEmptyText())  # fmt: skip
-_PROJECTIONS: Final = OneOf("none", "allowlist", "blocklist")
+_PROJECTIONS: Final = OneOf("none", *ALLOWING, *BLOCKING, ignore_case=True)
 _PREFIX: Final = "topic.override."
 CONFIG_DEF: Final = ConfigDef(
     CONNECTION_KEY,
@@ -18,12 +19,12 @@ CONFIG_DEF: Final = ConfigDef(
     flag("document.id.strategy.overwrite.existing", False, LOW, "Whether an _id that the value has is replaced."),
     text("document.id.strategy.uuid.format", "string", LOW, "string or binary.", OneOf("string", "binary")),
     text("document.id.strategy.partial.key.projection.type", "none", LOW, "allowlist or blocklist, for PartialKeyStrategy.", _PROJECTIONS),
-    listing("document.id.strategy.partial.key.projection.list", [], LOW, "The fields of the key that are the _id, or that are not."),
+    listing("document.id.strategy.partial.key.projection.list", [], LOW, "The fields of the key that are the _id, or that are not: a, a.b (within one), * (any one name), ** (all), a* (that begin so)."),
     text("document.id.strategy.partial.value.projection.type", "none", LOW, "allowlist or blocklist, for PartialValueStrategy.", _PROJECTIONS),
-    listing("document.id.strategy.partial.value.projection.list", [], LOW, "The fields of the value that are the _id, or that are not."),
+    listing("document.id.strategy.partial.value.projection.list", [], LOW, "The fields of the value that are the _id, or that are not, likewise."),
     text("writemodel.strategy", "DefaultWriteModelStrategy", MEDIUM, "What is done with a document: DefaultWriteModelStrategy and ReplaceOneDefaultStrategy (replaced by its _id, or inserted), ReplaceOneBusinessKeyStrategy (by the fields of its _id), InsertOneDefaultStrategy (a document whose _id is there already stays as it is), UpdateOneDefaultStrategy (its fields are set), UpdateOneTimestampsStrategy and UpdateOneBusinessKeyTimestampStrategy (with _insertedTS and _modifiedTS), DeleteOneDefaultStrategy, DeleteOneBusinessKeyStrategy."),
     flag("delete.on.null.values", False, MEDIUM, "Whether a record without a value deletes the document of its key; otherwise it is passed over."),
-    text("delete.writemodel.strategy", "", LOW, "What a record without a value deletes: DeleteOneDefaultStrategy (by the _id), DeleteOneBusinessKeyStrategy (by the fields of the _id). If there is none: by fields with a writemodel.strategy that goes by them, else by the _id."),
+    text("delete.writemodel.strategy", "", LOW, "What a record without a value deletes: DeleteOneDefaultStrategy (by the _id), DeleteOneTombstoneBusinessKeyStrategy, or DeleteOneBusinessKeyStrategy (by the fields of the _id). If there is none: by fields with a writemodel.strategy that goes by them, else by the _id."),
     whole("max.batch.size", 0, MEDIUM, "How many documents one request has at most; 0: no limit but the driver's.", AtLeast(0)),
     flag("bulk.write.ordered", True, LOW, "Whether documents are written in the order of their records. Without it, of two records with the same id the first may count."),
 )  # fmt: skip
@@ -33,6 +34,15 @@ _REFUSED: Final = (
     "mongo.errors.tolerance", "mongo.errors.log.enable", "provider", "max.num.retries", "retries.defer.timeout",
     "change.data.capture.handler.remove.null.values", "field.value.transformer", "field.value.transformer.fields",
 )  # fmt: skip
+# What the original does unasked, and is done here: MongoDB's own example of a config says most of it.
+_DONE: Final = {
+    "post.processor.chain": "com.mongodb.kafka.connect.sink.processor.DocumentIdAdder", "key.projection.type": "none",
+    "key.projection.list": "", "value.projection.type": "none", "value.projection.list": "", "field.renamer.mapping": "[]",
+    "field.renamer.regexp": "[]", "rate.limiting.timeout": "0", "rate.limiting.every.n": "0", "change.data.capture.handler": "",
+    "change.data.capture.handler.remove.null.values": "false", "field.value.transformer": "", "field.value.transformer.fields": "",
+    "mongo.errors.tolerance": "none", "timeseries.timefield": "", "timeseries.metafield": "", "timeseries.expire.after.seconds": "0",
+    "namespace.mapper": "com.mongodb.kafka.connect.sink.namespace.mapping.DefaultNamespaceMapper",
+}  # fmt: skip
 REFUSED_PREFIXES: Final = (
     "namespace.mapper",
     "timeseries.",
@@ -46,7 +56,8 @@ REFUSED_PREFIXES: Final = (
 
 def unsupported(props: Mapping[str, str]) -> list[str]:
     """Properties of the connector that this follows which have no effect here."""
-    found = [name for name in props if name in _REFUSED or name.startswith(REFUSED_PREFIXES)]
+    known = {name for name, value in props.items() if _DONE.get(name) == value.strip()}
+    found = [name for name in props if name not in known and (name in _REFUSED or name.startswith(REFUSED_PREFIXES))]
     for name in props:
         if name.startswith(_PREFIX) and not any(name.endswith(f".{key.name}") for key in CONFIG_DEF):
             found.append(name)

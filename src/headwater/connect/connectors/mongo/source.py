@@ -21,6 +21,7 @@ from headwater.connect.connectors.mongo.source_options import (
     CONFIG_DEF,
     check,
     formatter,
+    parse,
     pipeline_of,
     topic_of,
     unsupported,
@@ -94,7 +95,7 @@ class MongoSourceTask(SourceTask):
         from bson import json_util
 
         self._json = json_util
-        self._config = CONFIG_DEF.parse(props)
+        self._config = parse(props)
         self._partition = partition_of(self._config)
         self._client = client_of(self._config)
         self._errors = driver().errors.PyMongoError
@@ -129,7 +130,9 @@ class MongoSourceTask(SourceTask):
         for document in found:
             self._last = {"value": value_at(document, field), "_id": document["_id"]}
             offset = {"poll": self._canonical(self._last)}
-            made.append(self._record(config["database"], config["collection"], document["_id"], document, offset))
+            made.append(
+                self._record(config["database"], config["collection"], {"_id": document["_id"]}, document, offset)
+            )
         return made or None
 
     def _changes(self) -> list[SourceRecord] | None:
@@ -191,10 +194,22 @@ class MongoSourceTask(SourceTask):
         for database in databases:
             names = [config["collection"]] if config["collection"] else self._client[database].list_collection_names()
             for name in names:
-                for document in self._client[database][name].find():
-                    event = {"_id": {"copyingData": True}, "operationType": "insert", "ns": {"db": database, "coll": name}, "documentKey": {"_id": document["_id"]}, "fullDocument": document}  # fmt: skip
-                    value = document if config["publish.full.document.only"] else event
-                    yield self._record(database, name, document["_id"], value, {"_id": token, "copy": "true"})
+                for event in self._inserted(database, name):
+                    made = self._of_event(event, {"_id": token, "copy": "true"}, (database, name))
+                    if made is not None:
+                        yield made
+
+    def _inserted(self, database: str, name: str) -> Iterator[Mapping[str, Any]]:
+        """Each document of a collection as the change that inserts it, behind the stages of `pipeline`."""
+        collection, stages = self._client[database][name], pipeline_of(self._config)
+        place = {"db": database, "coll": name}
+        if stages:
+            made = {"_id": {"_id": "$_id", "copyingData": True}, "operationType": "insert", "ns": place, "documentKey": {"_id": "$_id"}, "fullDocument": "$$ROOT"}  # fmt: skip
+            yield from collection.aggregate([{"$replaceRoot": {"newRoot": made}}, *stages], allowDiskUse=True)
+            return
+        for document in collection.find():
+            id_ = document["_id"]
+            yield {"_id": {"_id": id_, "copyingData": True}, "operationType": "insert", "ns": place, "documentKey": {"_id": id_}, "fullDocument": document}  # fmt: skip
 
     def _copied(self) -> list[SourceRecord] | None:
         assert self._copy is not None
@@ -212,16 +227,27 @@ class MongoSourceTask(SourceTask):
         place = (namespace.get("db", ""), namespace.get("coll", ""))
         if not place[0]:
             return None  # the end of the stream, which belongs to no topic
-        if not self._config["publish.full.document.only"]:
-            return self._record(*place, change["_id"], change, offset, key=change["_id"])
-        document = change.get("fullDocument")
-        deletes = self._config["publish.full.document.only.tombstone.on.delete"]
-        if "documentKey" not in change or (document is None and not deletes):
-            return None
-        return self._record(*place, change["documentKey"].get("_id"), document, offset)
+        return self._of_event(change, offset, place)
 
-    def _record(self, database: str, collection: str, id_: Any, value: Any, offset: dict[str, str], *, key: Any = None) -> SourceRecord:  # fmt: skip
-        key_schema, key_data = self._written("key", {"_id": id_} if key is None else {"_id": key})
+    def _of_event(
+        self, event: Mapping[str, Any], offset: dict[str, str], place: tuple[str, str]
+    ) -> SourceRecord | None:
+        """The key is that of the document; the event's own where there is none, as when a collection is dropped."""
+        config = self._config
+        of_document = config["change.stream.document.key.as.key"] and "documentKey" in event
+        key = event["documentKey"] if of_document else {"_id": event["_id"]}
+        if not config["publish.full.document.only"]:
+            return self._record(*place, key, event, offset)
+        document = event.get("fullDocument")
+        deletes = config["publish.full.document.only.tombstone.on.delete"]
+        if "documentKey" not in event or (document is None and not deletes):
+            return None
+        return self._record(*place, key, document, offset)
+
+    def _record(
+        self, database: str, collection: str, key: Mapping[str, Any], value: Any, offset: dict[str, str]
+    ) -> SourceRecord:
+        key_schema, key_data = self._written("key", key)
         value_schema, value_data = (None, None) if value is None else self._written("value", value)
         return SourceRecord(
             topic=topic_of(self._config, database, collection),

@@ -30,26 +30,43 @@ CONFIG_DEF: Final = ConfigDef(
     text("change.stream.full.document", "", MEDIUM, "Whether an update has the whole document.", OneOf("", "default", "updateLookup", "whenAvailable", "required")),
     text("change.stream.full.document.before.change", "", LOW, "Whether a change has the document before it.", OneOf("", "default", "off", "whenAvailable", "required")),
     text("startup.mode", "latest", MEDIUM, "latest: changes from now on. Nothing is kept before the first record, so a task that starts anew before it begins at its own start, and changes while it was away are missed. copy_existing: all documents first.", OneOf("latest", "copy_existing")),
+    flag("copy.existing", False, LOW, "An older name of startup.mode=copy_existing; startup.mode counts if it is given."),
+    flag("change.stream.document.key.as.key", True, MEDIUM, "Whether the key of a record is that of its document, as far as the change has one; otherwise it is the change's own (its resume token)."),
     text("output.format.key", "json", MEDIUM, "json or bson.", OneOf("json", "bson")),
     text("output.format.value", "json", MEDIUM, "json or bson.", OneOf("json", "bson")),
     text("output.json.formatter", f"{_FORMATTER}DefaultJson", LOW, "DefaultJson (MongoDB's strict mode) or ExtendedJson (canonical)."),
     text("offset.partition.name", "", LOW, "A name for where the offsets belong, instead of address and namespace; another one begins anew."),
 )  # fmt: skip
 _REFUSED: Final = (
-    "topic.mapper", "output.schema.key", "output.schema.value", "output.schema.infer.value", "collation", "copy.existing",
+    "topic.mapper", "output.schema.key", "output.schema.value", "output.schema.infer.value", "collation",
     "mongo.errors.tolerance", "mongo.errors.log.enable", "mongo.errors.deadletterqueue.topic.name", "provider",
-    "startup.mode.timestamp.start.at.operation.time", "change.stream.show.expanded.events", "change.stream.document.key.as.key",
+    "startup.mode.timestamp.start.at.operation.time", "change.stream.show.expanded.events",
     "errors.deadletterqueue.topic.name",
 )  # fmt: skip
+_DONE: Final = {  # what the original does unasked, and is done here
+    "change.stream.show.expanded.events": "false", "collation": "", "copy.existing.namespace.regex": "", "copy.existing.pipeline": "",
+    "errors.deadletterqueue.topic.name": "", "heartbeat.interval.ms": "0", "mongo.errors.tolerance": "none",
+    "output.schema.infer.value": "false", "copy.existing.allow.disk.use": "true", "startup.mode.copy.existing.allow.disk.use": "true",
+    "startup.mode.copy.existing.namespace.regex": "", "startup.mode.copy.existing.pipeline": "",
+    "topic.mapper": "com.mongodb.kafka.connect.source.topic.mapping.DefaultTopicMapper",
+}  # fmt: skip
 _PREFIXES: Final = (*REFUSED_PREFIXES, "copy.existing.", "startup.mode.copy.existing.", "heartbeat.")
 _FOR_STREAMS: Final = (
     "pipeline", "change.stream.full.document", "change.stream.full.document.before.change", "startup.mode",
-    "publish.full.document.only.tombstone.on.delete", "poll.await.time.ms",
+    "publish.full.document.only.tombstone.on.delete", "poll.await.time.ms", "copy.existing", "change.stream.document.key.as.key",
 )  # fmt: skip
 
 
 def unsupported(props: Mapping[str, str]) -> list[str]:
-    return sorted(name for name in props if name in _REFUSED or name.startswith(_PREFIXES))
+    known = {name for name, value in props.items() if _DONE.get(name) == value.strip()}
+    return sorted(name for name in props.keys() - known if name in _REFUSED or name.startswith(_PREFIXES))
+
+
+def parse(props: Mapping[str, str]) -> dict[str, Any]:
+    config = CONFIG_DEF.parse(props)
+    if config["copy.existing"] and "startup.mode" not in props:
+        config["startup.mode"] = "copy_existing"
+    return config
 
 
 def check(config: Mapping[str, Any], given: Mapping[str, str]) -> None:

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from headwater.connect.connectors.mongo.documents import bson_value, document_of, encoded
+from headwater.connect.connectors.mongo.projections import flattened, projected
 from headwater.connect.data.record import SinkRecord
 from headwater.connect.errors import ConfigError, DataError
 
@@ -26,7 +27,9 @@ WRITE_STRATEGIES: Final = (
     "UpdateOneDefaultStrategy", "UpdateOneTimestampsStrategy", "UpdateOneBusinessKeyTimestampStrategy", "DeleteOneDefaultStrategy",
     "DeleteOneBusinessKeyStrategy",
 )  # fmt: skip
-DELETE_STRATEGIES: Final = ("DeleteOneDefaultStrategy", "DeleteOneBusinessKeyStrategy")
+DELETE_STRATEGIES: Final = (
+    "DeleteOneDefaultStrategy", "DeleteOneBusinessKeyStrategy", "DeleteOneTombstoneBusinessKeyStrategy"
+)  # fmt: skip
 
 
 class Write(NamedTuple):
@@ -66,17 +69,29 @@ def write_of(config: Mapping[str, Any], record: SinkRecord, now: datetime) -> Wr
     if record.value is None:
         if not config["delete.on.null.values"]:
             return None
-        return Write("delete", _where(delete_strategy(config), _id_of(config, record, None)))
+        return Write("delete", _where(config, delete_strategy(config), _id_of(config, record, None)))
+    if strategy == "DeleteOneDefaultStrategy":
+        return Write("delete", _where_key(_key(record)))
     document = document_of(record.value, "value")
-    if "_id" not in document or config["document.id.strategy.overwrite.existing"] or _provided(config):
+    overwrites = config["document.id.strategy.overwrite.existing"]
+    if overwrites or "_id" not in document or (document["_id"] is None and "Provided" in id_strategy(config)):
         document = {"_id": _id_of(config, record, document), **{n: v for n, v in document.items() if n != "_id"}}
-    where = _where(strategy, document["_id"])
+    where = _where(config, strategy, document["_id"])
     if "BusinessKey" in strategy:
         del document["_id"]
     return _written(strategy, where, document, now)
 
 
-def _where(strategy: str, id_: Any) -> dict[str, Any]:
+def _where_key(key: Any) -> dict[str, Any]:
+    """The filter of a deletion by a record that has a value: its key is the id, or has it."""
+    fields = key if isinstance(key, dict) and "_id" in key else {"_id": key}
+    _check_names(fields, "key")
+    found = {name: {"$eq": each} for name, each in fields.items()}
+    encoded(found)
+    return found
+
+
+def _where(config: Mapping[str, Any], strategy: str, id_: Any) -> dict[str, Any]:
     """The filter: by the id, or by its fields."""
     if isinstance(id_, dict):
         _check_names(id_, "_id")
@@ -84,7 +99,8 @@ def _where(strategy: str, id_: Any) -> dict[str, Any]:
     if "BusinessKey" in strategy:
         if not isinstance(id_, dict) or not id_:
             raise DataError(f"{strategy} needs an id that is a document: PartialKeyStrategy or PartialValueStrategy")
-        found = {name: {"$eq": each} for name, each in id_.items()}
+        fields = flattened(id_) if "Partial" in id_strategy(config) else id_
+        found = {name: {"$eq": each} for name, each in fields.items()}
     encoded(found)
     return found
 
@@ -111,22 +127,20 @@ def _written(strategy: str, where: dict[str, Any], document: dict[str, Any], now
     return Write("replace", where, encoded(document))
 
 
-def _provided(config: Mapping[str, Any]) -> bool:
-    """Whether the id is to be found in the record, whatever the value has."""
-    return "Provided" in id_strategy(config)
-
-
 def _id_of(config: Mapping[str, Any], record: SinkRecord, document: dict[str, Any] | None) -> Any:
     strategy = id_strategy(config)
     found = _MAKERS[strategy](config, record, document)
-    if strategy.startswith("UuidProvided"):
-        found = _uuid(config, found if isinstance(found, uuid.UUID) else _parsed(found))
-    return found
+    return _provided_uuid(found) if strategy.startswith("UuidProvided") else found
 
 
-def _parsed(given: Any) -> uuid.UUID:
+def _provided_uuid(given: Any) -> Any:
+    """Binary, whatever document.id.strategy.uuid.format says: that is of ids which are made here."""
+    from bson.binary import UUID_SUBTYPE, Binary
+
+    if isinstance(given, Binary) and given.subtype == UUID_SUBTYPE:
+        return given
     try:
-        return uuid.UUID(str(given))
+        return Binary.from_uuid(given if isinstance(given, uuid.UUID) else uuid.UUID(str(given)))
     except ValueError:
         raise DataError(f"The _id {given!r} is no UUID") from None
 
@@ -144,7 +158,7 @@ def _object_id(_config: Mapping[str, Any], _record: SinkRecord, _document: Any) 
 
 
 def _kafka_place(_config: Mapping[str, Any], record: SinkRecord, _document: Any) -> str:
-    return f"{record.original_topic}#{record.original_partition}#{record.offset}"
+    return f"{record.topic}#{record.original_partition}#{record.offset}"
 
 
 def _key(record: SinkRecord) -> Any:
@@ -178,8 +192,7 @@ def _partial_value(config: Mapping[str, Any], _record: SinkRecord, document: Any
 
 def _projected(config: Mapping[str, Any], part: str, document: Mapping[str, Any]) -> dict[str, Any]:
     kind = config[f"document.id.strategy.partial.{part}.projection.type"].lower()
-    names = set(config[f"document.id.strategy.partial.{part}.projection.list"])
-    found = {name: each for name, each in document.items() if (name in names) == (kind == "allowlist")}
+    found = projected(document, kind, config[f"document.id.strategy.partial.{part}.projection.list"])
     if not found:
         raise DataError(f"document.id.strategy: none of the fields for the _id is in the {part}")
     return found

@@ -14,6 +14,7 @@ from psycopg import sql
 
 from headwater.connect.connectors.postgres_cdc.column_types import TypeInfo
 from headwater.connect.connectors.postgres_cdc.pgoutput import Relation, lsn_of
+from headwater.connect.connectors.postgres_cdc.replica_identity import Identity
 from headwater.connect.connectors.postgres_cdc.replication import SESSION_OPTIONS
 from headwater.connect.connectors.postgres_cdc.table_model import Column, Table
 from headwater.connect.errors import ConnectError, RetriableError
@@ -152,6 +153,17 @@ class Server:
     def set_publication_tables(self, name: str, tables: Iterable[tuple[str, str]]) -> None:
         listed = sql.SQL(", ").join(sql.Identifier(*each) for each in tables)
         command = sql.SQL("ALTER PUBLICATION {} SET TABLE ").format(sql.Identifier(name)) + listed
+        self._do(lambda connection: connection.execute(command))
+
+    def replica_identity(self, oid: int) -> Identity:
+        query = """SELECT c.relreplident::text, (SELECT n.relname FROM pg_index i JOIN pg_class n ON n.oid = i.indexrelid
+            WHERE i.indrelid = c.oid AND i.indisreplident) FROM pg_class c WHERE c.oid = %s"""
+        kind, index = self._ask(query, (oid,))[0]
+        return Identity(kind, index if kind == "i" else None)
+
+    def set_replica_identity(self, schema: str, table: str, wanted: Identity) -> None:
+        how = sql.SQL("USING INDEX ") + sql.Identifier(wanted.by) if wanted.by else sql.SQL(str(wanted))
+        command = sql.SQL("ALTER TABLE {} REPLICA IDENTITY ").format(sql.Identifier(schema, table)) + how
         self._do(lambda connection: connection.execute(command))
 
     def drop_slot(self, name: str) -> None:

@@ -23,6 +23,7 @@ from headwater.connect.connectors.postgres_cdc.column_rules import ColumnRules, 
 from headwater.connect.connectors.postgres_cdc.column_types import Modes, TypeInfo, binary_of
 from headwater.connect.connectors.postgres_cdc.envelope import SOURCE_SCHEMA, TRANSACTION_SCHEMA, Envelopes, Names
 from headwater.connect.connectors.postgres_cdc.pgoutput import Keepalive, Relation, decode
+from headwater.connect.connectors.postgres_cdc.replica_identity import ReplicaIdentities
 from headwater.connect.connectors.postgres_cdc.snapshot import (
     begun_anew,
     is_unfinished,
@@ -104,6 +105,7 @@ class PostgresCdcTask(SourceTask):
         server, config = self._server, self._config
         self._reached(server.version)
         self._publish()
+        self._identify()
         self._types = server.types()
         slot = server.slot(config["slot.name"])
         if slot is not None and slot.plugin != "pgoutput":
@@ -199,6 +201,20 @@ class PostgresCdcTask(SourceTask):
             raise ConnectError(f"There is no publication {name!r}, and publication.autocreate.mode=disabled")
         elif there is None:
             server.create_publication(name, None if mode == "all_tables" else [], via_root=via_root)
+
+    def _identify(self) -> None:
+        """What cannot be set (a right is missing) is logged: the log then has less of rows before their changes."""
+        identities = ReplicaIdentities(self._config["replica.identity.autoset.values"])
+        for oid, schema, table in self._tables() if identities else ():
+            try:
+                wanted = identities.of(schema, table)
+                if wanted is not None and self._server.replica_identity(oid) != wanted:
+                    self._server.set_replica_identity(schema, table, wanted)
+                    logger.info("event=replica-identity-set table=%r identity=%r", f"{schema}.{table}", str(wanted))
+            except RetriableError:
+                raise
+            except ConnectError as error:
+                logger.error("event=replica-identity-not-set table=%r error=%r", f"{schema}.{table}", str(error))
 
     def _tables(self) -> list[tuple[int, str, str]]:
         return [each for each in self._server.tables() if self._filter.wanted(*each[1:])]

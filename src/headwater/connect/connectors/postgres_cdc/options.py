@@ -20,6 +20,7 @@ from headwater.connect.config.keys import (  # fmt: skip
     whole,
 )
 from headwater.connect.connectors.postgres_cdc.column_rules import ColumnRules, TableFilter
+from headwater.connect.connectors.postgres_cdc.replica_identity import NAME, ReplicaIdentities
 from headwater.connect.connectors.postgres_cdc.temporal_types import TIME_MODES
 from headwater.connect.errors import ConfigError
 from headwater.connect.java_regex import compile_java
@@ -61,6 +62,7 @@ CONFIG_DEF: Final = ConfigDef(
     text("slot.name", "debezium", MEDIUM, "The replication slot. It is made by the first start and survives stops; one connector has one.", _SlotName()),
     text("publication.name", "dbz_publication", MEDIUM, "The publication, which says whose changes are sent.", NonEmptyText()),
     text("publication.autocreate.mode", "all_tables", MEDIUM, "Which publication is made if there is none. all_tables: for all, which needs a superuser. filtered: for the tables that are wanted; it is changed when others are wanted. no_tables: an empty one. disabled: none, it must be there.", OneOf("all_tables", "filtered", "no_tables", "disabled", ignore_case=True), **_choices("all_tables", "filtered", "no_tables", "disabled")),
+    text("replica.identity.autoset.values", None, MEDIUM, "Which REPLICA IDENTITY tables get when the connector begins, which needs their owner's rights: schema.table:FULL, or DEFAULT, NOTHING, INDEX and a name, with commas between; tables by patterns."),
     flag("publish.via.partition.root", False, MEDIUM, "Whether changes of partitions are told as changes of the table that they are partitions of."),
     flag("slot.drop.on.stop", False, MEDIUM, "Whether the slot goes when the task stops; changes until the next start are then lost. For tests."),
     flag("slot.failover", False, MEDIUM, "Whether the slot is one that standbys keep too: PostgreSQL 17 and newer."),
@@ -117,7 +119,7 @@ CONFIG_DEF: Final = ConfigDef(
 )  # fmt: skip
 
 # Debezium's own that have no effect here: told, never ignored.
-_REFUSED: Final = ("converters", "post.processors", "signal.data.collection", "signal.enabled.channels", "signal.poll.interval.ms", "notification.enabled.channels", "notification.sink.topic.name", "incremental.snapshot.chunk.size", "incremental.snapshot.watermarking.strategy", "incremental.snapshot.allow.schema.changes", "read.only", "replica.identity.autoset.values", "snapshot.mode.custom.name", "snapshot.isolation.mode", "snapshot.query.mode", "snapshot.query.mode.custom.name", "snapshot.locking.mode", "snapshot.locking.mode.custom.name", "snapshot.lock.timeout.ms", "snapshot.delay.ms", "streaming.delay.ms", "snapshot.fetch.size", "snapshot.max.threads", "snapshot.max.threads.multiplier", "legacy.snapshot.max.threads", "snapshot.tables.order.by.row.count", "schema.refresh.mode", "xmin.fetch.interval.ms", "lsn.flush.mode", "lsn.flush.timeout.ms", "lsn.flush.timeout.action", "flush.lsn.source", "slot.max.retries", "slot.retry.delay.ms", "errors.max.retries", "retriable.restart.connector.wait.ms", "database.sslfactory", "max.queue.size.in.bytes", "query.fetch.size", "topic.naming.strategy", "topic.cache.size", "transaction.metadata.factory", "sourceinfo.struct.maker", "custom.metric.tags", "custom.sanitize.pattern", "include.schema.comments", "table.ignore.builtin", "memory.management.schemas.class", "memory.management.tables.class", "statistics.metrics.enabled", "guardrail.collections.max", "guardrail.collections.limit.action", "offset.mismatch.strategy", "executor.shutdown.timeout.ms", "create.slot.command.timeout", "slot.seek.to.known.offset.on.start", "event.converting.failure.handling.mode", "custom.retriable.exception", "offset.activity.monitor.interval.ms", "queue.provider.type", "connection.validation.timeout.ms")  # fmt: skip
+_REFUSED: Final = ("converters", "post.processors", "signal.data.collection", "signal.enabled.channels", "signal.poll.interval.ms", "notification.enabled.channels", "notification.sink.topic.name", "incremental.snapshot.chunk.size", "incremental.snapshot.watermarking.strategy", "incremental.snapshot.allow.schema.changes", "read.only", "snapshot.mode.custom.name", "snapshot.isolation.mode", "snapshot.query.mode", "snapshot.query.mode.custom.name", "snapshot.locking.mode", "snapshot.locking.mode.custom.name", "snapshot.lock.timeout.ms", "snapshot.delay.ms", "streaming.delay.ms", "snapshot.fetch.size", "snapshot.max.threads", "snapshot.max.threads.multiplier", "legacy.snapshot.max.threads", "snapshot.tables.order.by.row.count", "schema.refresh.mode", "xmin.fetch.interval.ms", "lsn.flush.mode", "lsn.flush.timeout.ms", "lsn.flush.timeout.action", "flush.lsn.source", "slot.max.retries", "slot.retry.delay.ms", "errors.max.retries", "retriable.restart.connector.wait.ms", "database.sslfactory", "max.queue.size.in.bytes", "query.fetch.size", "topic.naming.strategy", "topic.cache.size", "transaction.metadata.factory", "sourceinfo.struct.maker", "custom.metric.tags", "custom.sanitize.pattern", "include.schema.comments", "table.ignore.builtin", "memory.management.schemas.class", "memory.management.tables.class", "statistics.metrics.enabled", "guardrail.collections.max", "guardrail.collections.limit.action", "offset.mismatch.strategy", "executor.shutdown.timeout.ms", "create.slot.command.timeout", "slot.seek.to.known.offset.on.start", "event.converting.failure.handling.mode", "custom.retriable.exception", "offset.activity.monitor.interval.ms", "queue.provider.type", "connection.validation.timeout.ms")  # fmt: skip
 # What they may ask for, for it is done here anyway; most is what Debezium does unasked.
 _DONE: Final[Mapping[str, str]] = {
     "custom.metric.tags": "",
@@ -173,7 +175,11 @@ def check(props: Mapping[str, str], found: dict[str, ConfigValue]) -> None:
             found["snapshot.select.statement.overrides"].errors.append(f"The statement of {table} is missing")
     values = {name: each.value for name, each in found.items()}
     if not any(each.errors for each in found.values()):
-        makers: tuple[Callable[[], object], ...] = (lambda: TableFilter(values), lambda: ColumnRules(values, props))
+        makers: tuple[Callable[[], object], ...] = (
+            lambda: TableFilter(values),
+            lambda: ColumnRules(values, props),
+            lambda: ReplicaIdentities(values[NAME]),
+        )
         for make in makers:
             try:
                 make()
