@@ -53,6 +53,7 @@ from headwater.web.router import Router
 
 _TOPIC_NAME: Final = "[a-zA-Z0-9._-]+"
 _CURLS_OWN: Final = "application/x-www-form-urlencoded"
+KSQLDB_VERSION: Final = "0.29.0"  # whose API this is: its command line and migrations talk to none before 0.10
 NOT_FOUND: Final = 40400
 NOT_CAUGHT_UP: Final = 50301
 
@@ -281,7 +282,8 @@ class Api:
         return json_response(
             {
                 "KsqlServerInfo": {
-                    "version": VERSION,
+                    "version": KSQLDB_VERSION,
+                    "headwaterVersion": VERSION,
                     "kafkaClusterId": self._node.cluster_id,
                     "ksqlServiceId": self._node.config.service_id,
                     "serverStatus": "RUNNING",
@@ -324,7 +326,7 @@ class Api:
         return json_response(True, 200, KSQL_JSON)
 
     async def metadata(self, _request: Request) -> Response:
-        return json_response({"version": VERSION, "clusterId": self._cluster_id()}, 200)
+        return json_response({"version": KSQLDB_VERSION, "clusterId": self._cluster_id()}, 200)
 
     async def metadata_id(self, _request: Request) -> Response:
         return json_response(self._cluster_id(), 200)
