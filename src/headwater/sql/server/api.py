@@ -153,11 +153,7 @@ class Api:
         if not isinstance(number, int) or isinstance(number, bool):
             raise HttpError(400, '"commandSequenceNumber" must be a whole number.', BAD_REQUEST)
         if not await self._node.has_applied(number):
-            raise HttpError(
-                503,
-                f"Timed out while waiting for a previous command to execute. command sequence number: {number}",
-                NOT_CAUGHT_UP,
-            )
+            raise HttpError(503, ws_query.not_caught_up(number), NOT_CAUGHT_UP)
 
     async def terminate(self, request: Request) -> Response:
         """/ksql/terminate: every query ends, and what was made is dropped, with the topics that `deleteTopicList` names
