@@ -144,7 +144,8 @@ class SqlSession:
             case "SERVER":
                 self._server(words)
             case "VERSION":
-                self.display.echo(f"Version: {self.client.info().get('version', '')}")
+                found = self.client.info()
+                self.display.echo(f"Version: {found.get('headwaterVersion') or found.get('version', '')}")
             case _:
                 raise UserError(f"{name} is not there", "each statement is sent when the one before it is answered")
 

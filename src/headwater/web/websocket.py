@@ -45,6 +45,7 @@ class Code(IntEnum):
     POLICY = 1008
     TOO_BIG = 1009
     SERVER_ERROR = 1011
+    TRY_AGAIN_LATER = 1013
 
 
 class WebSocketClosed(Exception):

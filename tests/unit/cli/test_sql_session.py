@@ -28,6 +28,10 @@ class AnsweringClient(SqlClient):
         self.asked.append(text)
         if text.startswith("BAD"):
             raise UserError("no such statement", "BAD is none")
+        if text.startswith("INSERT"):
+            return []
+        if "IF NOT EXISTS" in text:
+            return [{"@type": "warning_entity", "message": "Cannot add stream `S`"}]
         return [{"@type": "currentStatus", "commandStatus": {"message": f"made {len(self.asked)}"}}]
 
     @contextlib.contextmanager
@@ -196,6 +200,14 @@ def test_statements_of_a_pipe_are_all_carried_out_and_an_error_is_an_exit_code(m
     result = CliRunner().invoke(cli, ["sql"], input="SPOOL nothing;\nSHOW TABLES;\n", standalone_mode=False)
     assert result.output.endswith("made 1\n")
     assert result.return_value == 1
+
+
+def test_what_an_insertion_and_a_warning_are_told_as(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shell, "SqlClient", AnsweringClient)
+    typed = "INSERT INTO s VALUES (1);\nCREATE STREAM IF NOT EXISTS s (a INT);\n"
+    assert CliRunner().invoke(cli, ["sql"], input=typed, standalone_mode=False).output == (
+        "done\nCannot add stream `S`\n"
+    )
 
 
 def test_a_semicolon_at_the_end_of_a_line_ends_no_string_and_no_comment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ again back to the front of their queue; sending them is the sender's.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 from headwater.base.errors import ErrorCode, KafkaError
@@ -87,16 +87,18 @@ class Answers:
         self._chance = chance
         self.in_callback = False  # a callback of the user's runs now
 
-    def answered(self, batches: list[ProducerBatch], response: ProduceResponse) -> None:
+    def answered(self, batches: list[ProducerBatch], response: ProduceResponse, sent_ids: Mapping[str, bytes]) -> None:
+        """`sent_ids`: by which ids the request named its topics, as the answer does. Metadata may have told another id
+        meanwhile, of a topic that was deleted and made again.
+        """
         answers: dict[tuple[object, int], PartitionProduceResponse] = {}
         for topic in response.responses:
             for each in topic.partition_responses:
                 answers[topic.name or topic.topic_id, each.index] = each
         for batch in batches:
             queue = batch.queue
-            found = answers.get((queue.topic.name, queue.partition)) or answers.get(
-                (queue.topic.topic_id, queue.partition)
-            )
+            name = queue.topic.name
+            found = answers.get((name, queue.partition)) or answers.get((sent_ids[name], queue.partition))
             self._leave_wire(batch)
             if batch.done:
                 continue  # given up meanwhile

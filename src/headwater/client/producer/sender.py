@@ -7,7 +7,7 @@ answer, the end of a pause, new metadata, a producer id) puts it there again.
 All of it belongs to the owner of the kernel. It runs in callbacks, not in tasks: this is the hot path of a producer.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from headwater.base.errors import KafkaError
@@ -252,7 +252,8 @@ class Sender:
         node.in_flight += 1
         self.in_flight += 1
         answer = link.call(request, ProduceResponse, at_most=at_most)
-        answer.when_done(lambda future: self._answered(node, batches, future))
+        sent_ids = {each.name: each.topic_id for each in request.topic_data}
+        answer.when_done(lambda future: self._answered(node, batches, sent_ids, future))
 
     def _send_unanswered(
         self, link: Link, request: ProduceRequest, batches: list[ProducerBatch], at_most: int | None
@@ -267,7 +268,9 @@ class Sender:
             self._route(batch.queue)
         self._gate.memory_freed()
 
-    def _answered(self, node: Node, batches: list[ProducerBatch], answer: Future[ProduceResponse]) -> None:
+    def _answered(
+        self, node: Node, batches: list[ProducerBatch], sent_ids: Mapping[str, bytes], answer: Future[ProduceResponse]
+    ) -> None:
         node.in_flight -= 1
         self.in_flight -= 1
         failure = answer.error
@@ -277,7 +280,7 @@ class Sender:
             if response.throttle_time_ms > 0:
                 node.muted_until = now + response.throttle_time_ms / 1000
             self._meter.answered(batches[0].sent_at, now, response.throttle_time_ms)
-            self.answers.answered(batches, response)
+            self.answers.answered(batches, response, sent_ids)
         else:
             assert isinstance(failure, KafkaError), failure
             self.answers.unanswered(batches, failure)

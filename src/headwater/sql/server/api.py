@@ -53,6 +53,7 @@ from headwater.web.router import Router
 
 _TOPIC_NAME: Final = "[a-zA-Z0-9._-]+"
 _CURLS_OWN: Final = "application/x-www-form-urlencoded"
+KSQLDB_VERSION: Final = "0.29.0"  # whose API this is: its command line and migrations talk to none before 0.10
 NOT_FOUND: Final = 40400
 NOT_CAUGHT_UP: Final = 50301
 
@@ -152,11 +153,7 @@ class Api:
         if not isinstance(number, int) or isinstance(number, bool):
             raise HttpError(400, '"commandSequenceNumber" must be a whole number.', BAD_REQUEST)
         if not await self._node.has_applied(number):
-            raise HttpError(
-                503,
-                f"Timed out while waiting for a previous command to execute. command sequence number: {number}",
-                NOT_CAUGHT_UP,
-            )
+            raise HttpError(503, ws_query.not_caught_up(number), NOT_CAUGHT_UP)
 
     async def terminate(self, request: Request) -> Response:
         """/ksql/terminate: every query ends, and what was made is dropped, with the topics that `deleteTopicList` names
@@ -281,7 +278,8 @@ class Api:
         return json_response(
             {
                 "KsqlServerInfo": {
-                    "version": VERSION,
+                    "version": KSQLDB_VERSION,
+                    "headwaterVersion": VERSION,
                     "kafkaClusterId": self._node.cluster_id,
                     "ksqlServiceId": self._node.config.service_id,
                     "serverStatus": "RUNNING",
@@ -324,7 +322,7 @@ class Api:
         return json_response(True, 200, KSQL_JSON)
 
     async def metadata(self, _request: Request) -> Response:
-        return json_response({"version": VERSION, "clusterId": self._cluster_id()}, 200)
+        return json_response({"version": KSQLDB_VERSION, "clusterId": self._cluster_id()}, 200)
 
     async def metadata_id(self, _request: Request) -> Response:
         return json_response(self._cluster_id(), 200)

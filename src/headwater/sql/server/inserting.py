@@ -116,9 +116,10 @@ def _by_column(target: SourceInfo, given: Mapping[str, Any]) -> dict[str, Any]:
     names = {each.name for each in (*target.key_columns, *target.value_columns)}
     found: dict[str, Any] = {}
     for name, value in given.items():
-        text = identifier(name)
-        alike = [each for each in names if each.upper() == text] if name[:1] not in _QUOTES else []
-        column = text if text in names or len(alike) != 1 else alike[0]
+        column = identifier(name)
+        if column not in names and name[:1] not in _QUOTES:
+            alike = [each for each in names if each.upper() == column]
+            column = alike[0] if len(alike) == 1 else column
         if column not in names:
             raise SqlError(f"Column name {quoted(column)} does not exist.", hint=did_you_mean(column, names))
         if column in found:

@@ -19,6 +19,10 @@ class WrongPropertyError(SqlError):
     """A property of a request that cannot be set, whatever its statements are."""
 
 
+class UnknownTopicError(SqlError):
+    """A topic of PRINT that is not there, or that the caller may not see."""
+
+
 class AssertionFailedError(SqlError):
     """What an ASSERT says is not so. The statement itself is right."""
 
@@ -32,6 +36,7 @@ _CODES: Final[dict[type[SqlError], int]] = {
     WrongEndpointError: 40002,
     TooManyPushesError: 40003,
     WrongPropertyError: BAD_REQUEST,
+    UnknownTopicError: BAD_REQUEST,
     AssertionFailedError: ASSERTION_FAILED,
     RegistryMissingError: NO_REGISTRY,
 }

@@ -31,7 +31,7 @@ from headwater.sql.server.config import LAG_MAX, RANGE_SCANS, SqlServerConfig
 from headwater.sql.server.duckdb_errors import UnknownNameError
 from headwater.sql.server.printing import Printer, registered
 from headwater.sql.server.pull_settings import check_enabled, check_pulled
-from headwater.sql.server.refusals import TooManyPushesError
+from headwater.sql.server.refusals import TooManyPushesError, UnknownTopicError
 from headwater.sql.server.row_answers import Answer
 from headwater.sql.server.settable import check_request
 from headwater.sql.server.views import ALL, READING, Views
@@ -283,7 +283,11 @@ class RowQueries:
         async with AsyncConsumer(READING | self._config.client) as consumer:
             known = await consumer.list_topics()
         if statement.topic not in known:
-            raise SqlError(f"Could not find topic '{statement.topic}'.", hint="SHOW TOPICS; lists them.")
+            raise UnknownTopicError(
+                f"Could not find topic '{statement.topic}', or the KSQL user does not have permissions to list the topic.",
+                why="Topic names are case-sensitive",
+                hint="SHOW TOPICS; lists them.",
+            )
 
     async def printed(self, statement: tree.Print) -> AsyncIterator[str]:
         """The lines of PRINT."""

@@ -38,17 +38,29 @@ _WITHOUT_EFFECT: Final = """
     max.task.idle.ms max.warmup.replicas num.standby.replicas num.stream.threads poll.ms processing.guarantee
     probing.rebalance.interval.ms replication.factor rocksdb.config.setter state.cleanup.delay.ms state.dir
     statestore.cache.max.bytes task.timeout.ms topology.optimization
-    ksql.json_sr.converter.deserializer.enabled ksql.query.persistent.max.bytes.buffering.total
-    ksql.query.pull.consistency.token.enabled ksql.query.pull.enable.standby.reads ksql.query.pull.max.qps
-    ksql.query.push.v2.enabled ksql.query.push.v2.continuation.tokens.enabled ksql.query.push.v2.registry.installed
-    ksql.suppress.buffer.size.bytes
+    ksql.endpoint.migrate.query ksql.json_sr.converter.deserializer.enabled ksql.new.query.planner.enabled
+    ksql.query.persistent.max.bytes.buffering.total ksql.query.pull.consistency.token.enabled
+    ksql.query.pull.coordinator.queue.capacity ksql.query.pull.enable.standby.reads
+    ksql.query.pull.forwarding.timeout.ms ksql.query.pull.interpreter.enabled
+    ksql.query.pull.max.concurrent.requests ksql.query.pull.max.hourly.bandwidth.megabytes
+    ksql.query.pull.max.qps ksql.query.pull.router.queue.capacity ksql.query.pull.router.thread.pool.size
+    ksql.query.pull.thread.pool.size ksql.query.push.v2.alos.enabled
+    ksql.query.push.v2.catchup.consumer.msg.window ksql.query.push.v2.continuation.tokens.enabled
+    ksql.query.push.v2.enabled ksql.query.push.v2.interpreter.enabled ksql.query.push.v2.latest.reset.age.ms
+    ksql.query.push.v2.max.catchup.consumers ksql.query.push.v2.max.hourly.bandwidth.megabytes
+    ksql.query.push.v2.new.latest.delay.ms ksql.query.push.v2.registry.installed
+    ksql.query.transient.max.bytes.buffering.total ksql.suppress.buffer.size.bytes
 """
 # What holds here, and why nothing else can.
 _ALWAYS: Final = {
     "ksql.cast.strings.preserve.nulls": ("true", "NULL as text is NULL"),
+    "ksql.create.or.replace.enabled": ("true", "the language has OR REPLACE"),
     "ksql.fail.on.production.error": ("true", "a query whose rows cannot be written ends, so that none is lost"),
+    "ksql.headers.columns.enabled": ("true", "the language has columns of headers"),
+    "ksql.insert.into.values.enabled": ("true", "the language has INSERT VALUES"),
     "ksql.lambdas.enabled": ("true", "the language has lambdas"),
     "ksql.nested.error.set.null": ("true", "what has no value within an array, map or struct is NULL there"),
+    "ksql.source.table.materialization.enabled": ("true", "pull queries may ask every table"),
     "ksql.suppress.enabled": ("true", "the language has EMIT FINAL"),
     "ksql.variable.substitution.enable": ("true", "variables are replaced"),
     "ksql.windowed.session.key.legacy": ("false", "keys of sessions have their start and end"),

@@ -43,7 +43,9 @@ async def _rows(node: SqlNode, given: str | None, caller: Caller) -> AsyncGenera
     rows: Any = None
     try:
         try:
-            text, properties, variables = _request(given)
+            text, properties, variables, number = _request(given)
+            if number is not None and not await node.has_applied(number):
+                raise WebSocketClosed(Code.TRY_AGAIN_LATER, not_caught_up(number))
             statement = print_in(node, text)
             if statement is not None:
                 await node.row_queries.check_printable(statement, caller)
@@ -75,7 +77,11 @@ async def _rows(node: SqlNode, given: str | None, caller: Caller) -> AsyncGenera
             await close()
 
 
-def _request(given: str | None) -> tuple[str, dict[str, str], dict[str, str]]:
+def not_caught_up(number: int) -> str:
+    return f"Timed out while waiting for a previous command to execute. command sequence number: {number}"
+
+
+def _request(given: str | None) -> tuple[str, dict[str, str], dict[str, str], int | None]:
     try:
         found = json.loads(given or "")
     except (ValueError, RecursionError):
@@ -84,7 +90,10 @@ def _request(given: str | None) -> tuple[str, dict[str, str], dict[str, str]]:
     if not isinstance(text, str) or not text.strip():
         raise UserError('The parameter "request" has no "ksql"')
     properties = {key.removeprefix("ksql.streams."): value for key, value in _strings(found, "streamsProperties")}
-    return text, properties, dict(_strings(found, "sessionVariables"))
+    number = found.get("commandSequenceNumber")
+    if number is not None and (not isinstance(number, int) or isinstance(number, bool)):
+        raise UserError('"commandSequenceNumber" must be a whole number')
+    return text, properties, dict(_strings(found, "sessionVariables")), number
 
 
 def _strings(found: dict[str, Any], name: str) -> list[tuple[str, str]]:

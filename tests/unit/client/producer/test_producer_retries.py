@@ -13,6 +13,7 @@ from headwater.wire.messages.produce import (
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionProduceResponse,
+    ProduceRequest,
     ProduceResponse,
     TopicProduceResponse,
 )
@@ -273,6 +274,26 @@ def test_a_new_leader_in_the_answer_is_followed_at_once() -> None:
     rig.flush()
     assert rig.logs.values[0] == [b"first", b"second"]
     assert rig.world.now - started_at < 0.05  # no pause, no metadata in between
+
+
+def test_a_topic_that_is_made_again_while_a_request_is_on_its_way_gets_the_records() -> None:
+    """The answer names the id that the request had; it was looked for by the new one, and the records were given up."""
+    rig = Rig()
+    rig.send(b"first")
+    rig.flush()
+    answer = PartitionProduceResponse(index=0, error_code=int(ErrorCode.UNKNOWN_TOPIC_ID))
+
+    def gone(request: ProduceRequest) -> ProduceResponse:
+        (sent,) = request.topic_data
+        rig.topic.topic_id = b"made again......"  # metadata came
+        rig.broker.on_key(0, rig.logs.produce)
+        return ProduceResponse(responses=[TopicProduceResponse(topic_id=sent.topic_id, partition_responses=[answer])])
+
+    rig.broker.on_key(0, gone)
+    delivery = rig.send(b"second")
+    rig.flush()
+    assert delivery.exception() is None
+    assert rig.logs.values[0] == [b"first", b"second"]
 
 
 def test_a_new_leader_is_found_by_metadata() -> None:

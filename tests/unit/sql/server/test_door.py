@@ -14,7 +14,7 @@ from headwater.sql.language import types
 from headwater.sql.plan.catalog import Column, SourceInfo
 from headwater.sql.plan.session import Session
 from headwater.sql.server import accepting
-from headwater.sql.server.api import make_door
+from headwater.sql.server.api import KSQLDB_VERSION, make_door
 from headwater.sql.server.command_log import Command
 from headwater.sql.server.engine import Engine
 from headwater.sql.server.node import SqlNode
@@ -209,12 +209,27 @@ def test_the_root_leads_to_what_the_server_is() -> None:
 
 
 def test_metadata_of_the_server_have_its_version_and_its_cluster() -> None:
-    """They were those of the cluster alone, which ksqlDB's clients cannot read."""
+    """They were those of the cluster alone, which ksqlDB's clients cannot read; and its command line talks to no server
+    that says that it is 0.1.
+    """
+    assert tuple(map(int, KSQLDB_VERSION.split("."))) >= (0, 14, 0)
     node = SimpleNamespace(cluster_id="kafka", config=SimpleNamespace(service_id="sql"))
     scope = {"path": [], "clusters": {"kafka-cluster": "kafka", "ksql-cluster": "sql"}}
     for path, wanted in (
-        ("v1/metadata", {"version": VERSION, "clusterId": {"scope": scope, "id": ""}}),
+        ("v1/metadata", {"version": KSQLDB_VERSION, "clusterId": {"scope": scope, "id": ""}}),
         ("v1/metadata/id", {"scope": scope, "id": ""}),
+        (
+            "info",
+            {
+                "KsqlServerInfo": {
+                    "version": KSQLDB_VERSION,
+                    "headwaterVersion": VERSION,
+                    "kafkaClusterId": "kafka",
+                    "ksqlServiceId": "sql",
+                    "serverStatus": "RUNNING",
+                }
+            },
+        ),
     ):
         request = Request("GET", f"/{path}", tuple(path.split("/")))
         answer = asyncio.run(make_door(cast("SqlNode", node)).handle(request))

@@ -15,6 +15,7 @@ from headwater.sql.server.api import make_door
 from headwater.sql.server.config import SqlServerConfig
 from headwater.sql.server.duckdb_errors import UnknownNameError
 from headwater.sql.server.node import SqlNode
+from headwater.sql.server.refusals import code_of
 from headwater.streams.model.record import InputRecord
 from headwater.web.messages import Headers, Request
 
@@ -267,6 +268,9 @@ class _Quiet:
     async def __aexit__(self, *_: object) -> None:
         pass
 
+    async def list_topics(self) -> list[str]:
+        return []
+
     async def partitions_for(self, _topic: str) -> list[Any]:
         return []
 
@@ -281,6 +285,17 @@ class _Quiet:
     async def poll(self, _timeout_s: float) -> list[Any]:
         await asyncio.sleep(0)
         return []
+
+
+def test_a_topic_of_print_that_is_not_there_is_no_wrong_statement(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It had the code of one."""
+    monkeypatch.setattr("headwater.sql.server.row_queries.AsyncConsumer", _Quiet)
+    node = SqlNode(SqlServerConfig.of({"bootstrap.servers": "127.0.0.1:1"})[0])
+    (statement,) = node.engine.session.parse("PRINT 't';")
+    assert isinstance(statement, tree.Print)
+    with pytest.raises(SqlError, match="Could not find topic 't'") as refused:
+        asyncio.run(node.row_queries.check_printable(statement))
+    assert code_of(refused.value) == 40000
 
 
 def test_print_ends_with_its_server(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,9 @@ from headwater.sql.server.settable import check_request, check_settable, default
         "ksql.streams.consumer.max.poll.records",
         "producer.linger.ms",
         "ksql.query.pull.table.scan.enabled",
+        "ksql.query.pull.interpreter.enabled",
+        "ksql.query.push.v2.catchup.consumer.msg.window",
+        "ksql.endpoint.migrate.query",
     ],
 )
 def test_what_scripts_of_ksqldb_set(name: str) -> None:
@@ -39,7 +42,7 @@ def test_a_misspelt_name_in_a_request_is_refused_with_a_suggestion() -> None:
     check_request({"auto.offset.reset": "earliest", "cache.max.bytes.buffering": "0"})
 
 
-@pytest.mark.parametrize("name", ["ksql.fail.on.production.error", "ksql.cast.strings.preserve.nulls"])
+@pytest.mark.parametrize("name", ["ksql.fail.on.production.error", "ksql.headers.columns.enabled"])
 def test_what_would_change_results_is_taken_only_as_it_is(name: str) -> None:
     check_request({name: "True"})
     with pytest.raises(SqlError, match=r"cannot be 'false'. It is 'true': .* UNSET"):

@@ -34,6 +34,9 @@ class Node:
         self.session = self
         self.parse = lambda text, begins_at: parse(text, begins_at=begins_at)
 
+    async def has_applied(self, number: int) -> bool:
+        return number <= 3
+
     async def query(self, *asked: Any) -> Answer:
         self.asked.append(asked[:3])
         if self.error is not None and not self.between:
@@ -125,6 +128,15 @@ def test_what_is_wrong_with_a_request_is_told_in_the_close(given: object, told: 
     found, (code, reason) = _ask(Node(SqlError("")), given)
     assert (found, code) == ([], 1003)
     assert told in reason
+
+
+@pytest.mark.parametrize(("number", "end"), [(3, (1000, "done")), (4, (1013, "")), ("x", (1003, ""))])
+def test_a_query_waits_for_the_statement_that_it_comes_behind(number: object, end: tuple[int, str]) -> None:
+    """Only those of /ksql and /query did."""
+    node = Node()
+    found, (code, reason) = _ask(node, {"ksql": "SELECT * FROM s;", "commandSequenceNumber": number})
+    assert (code, len(found)) == (end[0], 3 if code == 1000 else 0)
+    assert code != 1013 or reason.endswith("command sequence number: 4")
 
 
 def test_errors_before_and_between_rows() -> None:

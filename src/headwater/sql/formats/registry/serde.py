@@ -13,7 +13,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from headwater.schemas import ParsedSchema, SchemaError, parse
+from headwater.schemas import ParsedSchema, SchemaError, SchemaType, parse
 from headwater.schemas.framing import SchemaId, read_schema_id
 from headwater.schemas.model import DataError
 from headwater.sql.formats.internal import ROWS
@@ -164,7 +164,8 @@ class RegistrySerde:
         if schema.schema_type is not self._format.codec.schema_type:
             return False
         full_name = self._options.full_name
-        if full_name is not None and schema.name not in (None, full_name):
+        has_several = schema.schema_type is SchemaType.PROTOBUF  # messages, of which `columns` looks for ours
+        if full_name is not None and schema.name not in (None, full_name) and not has_several:
             return False
         single = None if self._wrapped else self._fields[0].name
         try:
