@@ -72,7 +72,12 @@ def fit(value: Decimal, precision: int, scale: int) -> Decimal:
             f"Numeric field overflow: A field with precision {precision} and scale {scale} must round to an absolute value "
             f"less than 10^{precision - scale}. Got {value}"
         )
-    return result
+    return unsigned_zero(result)
+
+
+def unsigned_zero(value: Decimal) -> Decimal:
+    """Java's decimals have no -0.00."""
+    return value if value else value.copy_abs()
 
 
 def decimal_quotient(left: Decimal, right: Decimal) -> Decimal:
@@ -149,12 +154,8 @@ def from_time_millis(value: int) -> time:
 
 
 def java_time(moment: time) -> str:
-    """As `LocalTime.toString` writes it: seconds and fractions only where there are some."""
-    text = f"{moment.hour:02}:{moment.minute:02}"
-    millis_of_second = moment.microsecond // 1000
-    if moment.second or moment.microsecond:
-        text += f":{moment.second:02}"
-    return text + (f".{millis_of_second:03}" if millis_of_second else "")
+    """As ksqlDB writes it: seconds only where there are some, and never the milliseconds."""
+    return f"{moment.hour:02}:{moment.minute:02}" + (f":{moment.second:02}" if moment.second else "")
 
 
 def java_timestamp(moment: datetime) -> str:
