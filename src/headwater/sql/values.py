@@ -5,6 +5,7 @@ Integers wrap at 32 and 64 bits, division cuts towards zero, doubles are written
 
 from __future__ import annotations
 
+import base64
 import math
 import re
 from datetime import UTC, date, datetime, time, timedelta
@@ -151,6 +152,15 @@ def from_time_millis(value: int) -> time:
     if not 0 <= value < 86_400_000:
         raise EvaluationError(f"{value} milliseconds are no TIME of a day")
     return (EPOCH + timedelta(milliseconds=value)).time()
+
+
+def parse_bytes(text: str) -> bytes:
+    """Base64, whose padding may be left out."""
+    shown = text.strip()
+    try:
+        return base64.b64decode(shown if "=" in shown else shown + "=" * (-len(shown) % 4), validate=True)
+    except ValueError as error:
+        raise EvaluationError(f"'{text}' is no base64: {error}") from None
 
 
 def java_time(moment: time) -> str:

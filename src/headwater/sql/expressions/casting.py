@@ -112,6 +112,7 @@ def _from_string(wanted: Type) -> Convert | None:
         Base.DATE: values.parse_date,
         Base.TIME: values.parse_time,
         Base.TIMESTAMP: values.parse_timestamp,
+        Base.BYTES: values.parse_bytes,
     }
     return parsers.get(wanted.base)
 

@@ -14,7 +14,7 @@ import re2
 from headwater.sql.budget import spend_text
 from headwater.sql.functions.patterns import pattern
 from headwater.sql.functions.registry import scalar
-from headwater.sql.values import EvaluationError
+from headwater.sql.values import EvaluationError, parse_bytes
 
 _CATEGORY = "STRING"
 _SPACES = " \t\n\v\f\r"  # what Java's patterns take for white space
@@ -418,7 +418,7 @@ def to_bytes(value: str, encoding: str) -> bytes:
             case "ascii":
                 return value.encode("ascii", "replace")
             case "base64":
-                return base64.b64decode(value if "=" in value else value + "=" * (-len(value) % 4), validate=True)
+                return parse_bytes(value)
     except (ValueError, binascii.Error) as error:
         raise EvaluationError(f"'{value}' is no {encoding}: {error}") from None
     raise EvaluationError(f"Unknown encoding type '{encoding}'. Supported formats are {', '.join(_ENCODINGS)}")
