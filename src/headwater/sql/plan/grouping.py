@@ -114,7 +114,19 @@ def _grouping(query: tree.Query, relation: Relation) -> list[_Grouping]:
     refuse_duplicates("GROUP BY", query.group_by or (), holders)
     for expression in query.group_by or ():
         if has_aggregates(expression):
-            raise SqlError("GROUP BY does not support aggregate functions.", position=expression.position)
+            name = next(
+                each.function for each in parts(expression) if isinstance(each, tree.Call) and is_aggregate(each)
+            )
+            raise SqlError(
+                f"GROUP BY does not support aggregate functions: {name} is an aggregate function.",
+                position=expression.position,
+            )
+        bound = next((each for each in columns(expression) if each.name in WINDOW_BOUNDS), None)
+        if bound is not None and query.window is not None and bound.name not in holders:
+            raise SqlError(
+                f"Window bounds column {bound.name} can only be used in the SELECT clause of windowed aggregations",
+                position=bound.position,
+            )
         compiled = compiler.compile(expression)
         if compiled.type is None or compiled.type.base in (Base.MAP,):
             raise SqlError(f"GROUP BY cannot take {compiled.type or 'NULL'}.", position=expression.position)
