@@ -101,6 +101,10 @@ def _sides(node: tree.Join, left: Relation, right: Relation) -> tuple[_Side, _Si
             position=on.position,
         )
     sides = []
+    aliases = {alias for relation in (left, right) for alias, _ in relation.sources}
+    for expression in (on.left, on.right):
+        if any(each.source not in (None, *aliases) for each in columns(expression)):
+            _check_known(expression, left, right)
     for expression in (on.left, on.right):
         found = _owner(expression, left, right)
         if found is None:
