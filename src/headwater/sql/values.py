@@ -5,9 +5,11 @@ Integers wrap at 32 and 64 bits, division cuts towards zero, doubles are written
 
 from __future__ import annotations
 
+import base64
+import calendar
 import math
 import re
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime, time, timedelta
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any, Final
 
@@ -72,7 +74,12 @@ def fit(value: Decimal, precision: int, scale: int) -> Decimal:
             f"Numeric field overflow: A field with precision {precision} and scale {scale} must round to an absolute value "
             f"less than 10^{precision - scale}. Got {value}"
         )
-    return result
+    return unsigned_zero(result)
+
+
+def unsigned_zero(value: Decimal) -> Decimal:
+    """Java's decimals have no -0.00."""
+    return value if value else value.copy_abs()
 
 
 def decimal_quotient(left: Decimal, right: Decimal) -> Decimal:
@@ -148,69 +155,86 @@ def from_time_millis(value: int) -> time:
     return (EPOCH + timedelta(milliseconds=value)).time()
 
 
+def parse_bytes(text: str) -> bytes:
+    """Base64, whose padding may be left out."""
+    shown = text.strip()
+    try:
+        return base64.b64decode(shown if "=" in shown else shown + "=" * (-len(shown) % 4), validate=True)
+    except ValueError as error:
+        raise EvaluationError(f"'{text}' is no base64: {error}") from None
+
+
 def java_time(moment: time) -> str:
-    """As `LocalTime.toString` writes it: seconds and fractions only where there are some."""
-    text = f"{moment.hour:02}:{moment.minute:02}"
-    millis_of_second = moment.microsecond // 1000
-    if moment.second or moment.microsecond:
-        text += f":{moment.second:02}"
-    return text + (f".{millis_of_second:03}" if millis_of_second else "")
+    """As ksqlDB writes it: seconds only where there are some, and never the milliseconds."""
+    return f"{moment.hour:02}:{moment.minute:02}" + (f":{moment.second:02}" if moment.second else "")
 
 
 def java_timestamp(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%S").rjust(19, "0") + f".{moment.microsecond // 1000:03}"
 
 
-_MIDNIGHT: Final = re.compile(r"\d{4}-\d{2}-\d{2}T24(?![:.0]*[1-9])")
+_TIMESTAMP: Final = re.compile(r"(\d{4})-(\d{2})-(\d{2})T(\d{2}):(\d{2}):(\d{2})\.(\d{3})", re.ASCII)
+_OFFSET: Final = re.compile(r"([+-])(\d{1,2})(?::?(\d{2}))?", re.ASCII)
+_DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+_TIME: Final = re.compile(r"(\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?", re.ASCII)
 
 
 def parse_timestamp(text: str) -> datetime:
-    """An ISO date, or date and time, with or without a zone; without one it means UTC. 24 o'clock is the next
-    midnight.
+    """A date, or a date and a time, which may break off, with or without an offset; without one it means UTC. A day
+    that a month lacks is its last, and 24 o'clock is the next midnight.
     """
-    shown = text.strip()
-    midnight = _MIDNIGHT.match(shown)
-    if midnight is not None:
-        shown = f"{shown[:10]}T00{shown[13:]}"
+    day, is_timed, rest = text.strip().partition("T")
+    at = next((place for place in (rest.find("+"), rest.find("-")) if place >= 0), len(rest))
+    clock = rest[:at].removesuffix("Z")
+    found = _TIMESTAMP.fullmatch(f"{day if is_timed else _completed(day)}T{clock}{'00:00:00.000'[len(clock) :]}")
+    offset = _OFFSET.fullmatch(rest[at:] or "+00")
+    if found is None or offset is None:
+        raise _no_timestamp(text)
+    year, month, last, hour, minute, second, millis_of_second = map(int, found.groups())
     try:
-        moment = datetime.fromisoformat(shown.replace("Z", "+00:00"))
+        if 28 < last <= 31:
+            last = min(last, calendar.monthrange(year, month)[1])
+        is_midnight = hour == 24 and not (minute or second or millis_of_second)
+        moment = datetime(year, month, last, 0 if is_midnight else hour, minute, second, millis_of_second * 1000)  # noqa: DTZ001
+        behind = timedelta(hours=int(offset[2]), minutes=int(offset[3] or 0)) * (-1 if offset[1] == "-" else 1)
+        return moment + timedelta(days=is_midnight) - behind
     except ValueError:
-        moment = _partial_timestamp(shown)
-    try:
-        moment += timedelta(days=1 if midnight is not None else 0)
-        return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
+        raise _no_timestamp(text) from None
     except OverflowError:
         raise EvaluationError(f"Failed to parse timestamp '{text}': it is not in the years 1 to 9999") from None
 
 
-def _partial_timestamp(text: str) -> datetime:
-    for length, pattern in ((4, "%Y"), (7, "%Y-%m"), (13, "%Y-%m-%dT%H")):
-        if len(text) == length:
-            try:
-                return datetime.strptime(text, pattern)  # noqa: DTZ007
-            except ValueError:
-                break
-    raise EvaluationError(
+def _no_timestamp(text: str) -> EvaluationError:
+    return EvaluationError(
         f"Failed to parse timestamp '{text}': Required format is: \"yyyy-MM-dd'T'HH:mm:ss.SSS\", with an optional offset"
     )
 
 
+def _completed(day: str) -> str:
+    """A year, or a year and a month, with the first month and day."""
+    return day + "-01" * max(2 - day.count("-"), 0)
+
+
 def parse_date(text: str) -> date:
     """An ISO date, or its beginning: the rest is the first month and day."""
-    shown = text.strip()[:10]
+    shown = _completed(text.strip())
     try:
-        if len(shown) in (4, 7):
-            return _partial_timestamp(shown).date()
-        return date.fromisoformat(shown)
-    except (ValueError, EvaluationError):
-        raise EvaluationError(f"Failed to parse date '{text}': Required format is: \"yyyy-MM-dd\"") from None
+        if _DATE.fullmatch(shown):
+            return date.fromisoformat(shown)
+    except ValueError:
+        pass
+    raise EvaluationError(f"Failed to parse date '{text}': Required format is: \"yyyy-MM-dd\"")
 
 
 def parse_time(text: str) -> time:
+    found = _TIME.fullmatch(text.strip())
     try:
-        return time.fromisoformat(text.strip())
+        if found is not None:
+            micros = int((found[4] or "")[:3].ljust(3, "0")) * 1000
+            return time(int(found[1]), int(found[2]), int(found[3] or 0), micros)
     except ValueError:
-        raise EvaluationError(f"Failed to parse time '{text}': Required format is: \"HH:mm:ss.SSS\"") from None
+        pass
+    raise EvaluationError(f"Failed to parse time '{text}': Required format is: \"HH:mm:ss.SSS\"")
 
 
 def as_text(value: Any) -> str:

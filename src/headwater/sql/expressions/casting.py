@@ -112,16 +112,23 @@ def _from_string(wanted: Type) -> Convert | None:
         Base.DATE: values.parse_date,
         Base.TIME: values.parse_time,
         Base.TIMESTAMP: values.parse_timestamp,
+        Base.BYTES: values.parse_bytes,
     }
     return parsers.get(wanted.base)
 
 
 def _boolean(text: str) -> bool:
+    """Whatever begins neither `true` nor `yes` is false."""
     shown = text.strip().lower()
-    for whole, truth in (("true", True), ("yes", True), ("false", False), ("no", False)):
-        if shown and whole.startswith(shown):
-            return truth
-    raise EvaluationError(f"Invalid value: '{text}' is no BOOLEAN")
+    return bool(shown) and ("true".startswith(shown) or "yes".startswith(shown))
+
+
+def exact_boolean(text: str) -> bool:
+    """Of a literal beside BOOLEANs, which has to be one."""
+    shown = text.strip().lower()
+    if not _boolean(shown) and not (shown and ("false".startswith(shown) or "no".startswith(shown))):
+        raise EvaluationError(f"Invalid value: '{text}' is no BOOLEAN")
+    return _boolean(shown)
 
 
 def _integer(text: str, bits: int, wanted: Type) -> int:
@@ -132,6 +139,14 @@ def _integer(text: str, bits: int, wanted: Type) -> int:
 
 
 def _double(text: str) -> float:
+    number = double_of(text)
+    if not math.isfinite(number):
+        raise EvaluationError(f"Invalid double value: {text}")
+    return number
+
+
+def double_of(text: str) -> float:
+    """As formats have it, which know NaN and the infinities."""
     shown = text.strip()
     try:
         if "_" in shown or shown.lower() in ("inf", "-inf", "+inf"):

@@ -380,6 +380,9 @@ class Compiler:
         if resolved.overload.nulls:  # else it gives NULL for it all the same, and the reason is told
             nodes = zip(node.arguments, arguments, strict=True)
             arguments = [self._or_null(argument, each) for argument, each in nodes]
+        if resolved.overload.widen:
+            pairs = zip(arguments, resolved.parameters, strict=True)
+            arguments = [_read_from_text(each, wanted, nulls=resolved.overload.nulls) for each, wanted in pairs]
         evaluates = tuple(
             widened(each, wanted) if resolved.overload.widen and wanted is not None else each.evaluate
             for each, wanted in zip(arguments, resolved.parameters, strict=True)
@@ -465,6 +468,17 @@ class Compiler:
 
     def _no_lambda(self, node: tree.Lambda) -> NoReturn:
         raise SqlError("A lambda can only be an argument of a function that takes one.", position=node.position)
+
+
+def _read_from_text(given: Compiled, wanted: Type | None, *, nulls: bool) -> Compiled:
+    """A text as the time or bytes that a function takes; one that is none is NULL for a function that takes NULL."""
+    if not registry.is_read_from_text(given.type, wanted):
+        return given
+    evaluate, code = converted(given, wanted), converted_code(given, wanted)
+    if nulls:
+        evaluate = closures.or_null(evaluate)
+        code = generated.or_null(evaluate, code)
+    return Compiled(wanted, evaluate, code)
 
 
 def _must_not_be_null(node: tree.Expression, position: Position) -> None:

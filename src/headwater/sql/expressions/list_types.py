@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from headwater.sql.expressions.casting import converter, decimal_of
+from headwater.sql.expressions.casting import converter, decimal_of, exact_boolean
 from headwater.sql.functions.signatures import common
 from headwater.sql.language import tree, types
 from headwater.sql.language.errors import SqlError
@@ -82,10 +82,10 @@ def _number_type(node: tree.Literal, found: Type) -> Type:
 
 
 def _must_read(node: tree.Literal, wanted: Type) -> None:
-    convert = converter(types.STRING, wanted)
+    convert = exact_boolean if wanted == types.BOOLEAN else converter(types.STRING, wanted)
     assert convert is not None
     try:
-        convert(node.value)
+        convert(str(node.value))
     except EvaluationError:
         raise _no_syntax(node, wanted) from None
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from headwater.sql import values
-from headwater.sql.expressions.casting import converter, decimal_of
+from headwater.sql.expressions.casting import decimal_of, exact_boolean
 from headwater.sql.expressions.compiled import Compiled
 from headwater.sql.language import tree, types
 from headwater.sql.language.errors import SqlError
@@ -45,10 +45,8 @@ def beside_operand(item: Compiled, operand: Compiled, node: tree.Expression) -> 
             value = values.fit(decimal_of(str(node.value)), 40, 20)
             return Compiled(types.decimal(40, 20), lambda _: value)
         if item.type == types.STRING and wanted == types.BOOLEAN:
-            convert = converter(types.STRING, types.BOOLEAN)
-            assert convert is not None
-            value = convert(node.value)
-            return Compiled(types.BOOLEAN, lambda _: value)
+            truth = exact_boolean(str(node.value))
+            return Compiled(types.BOOLEAN, lambda _: truth)
     except EvaluationError as error:
         raise SqlError(f"Invalid Predicate: {error}", position=node.position) from None
     if wanted == types.STRING and item.type.base in (

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from headwater.sql import values
-from headwater.sql.expressions.casting import converter
+from headwater.sql.expressions.casting import converter, double_of
 from headwater.sql.formats.port import Field, FormatOptions, Row, RowError, RowSerde
 from headwater.sql.language import types
 from headwater.sql.language.errors import SqlError
@@ -115,6 +115,10 @@ def _value(text: str, given: Type) -> Any:
             return values.from_time_millis(int(text))
         case Base.TIMESTAMP:
             return values.from_millis(int(text))
+        case Base.BOOLEAN:
+            return text.lower() == "true"
+        case Base.DOUBLE:
+            return double_of(text)
         case _:
             convert = converter(types.STRING, given)
             assert convert is not None

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from headwater.sql import values
 from headwater.sql.expressions import lossless
-from headwater.sql.expressions.casting import converter, decimal_of
+from headwater.sql.expressions.casting import converter, decimal_of, double_of
 from headwater.sql.formats.json_columns import Columns, NotTogether
 from headwater.sql.formats.port import Field, FormatOptions, Row, RowError, RowSerde
 from headwater.sql.json_text import dump
@@ -212,7 +212,7 @@ def _whole(value: Any, exactly: Type | None) -> int:
 
 
 def _number(wanted: Type) -> Convert:
-    parse = converter(types.STRING, wanted)
+    parse = double_of if wanted.base is Base.DOUBLE else converter(types.STRING, wanted)
     assert parse is not None
 
     whole_in = {Base.INTEGER: 2**31, Base.BIGINT: 2**63}.get(wanted.base, 0)

@@ -168,12 +168,15 @@ def _zero(given: Type) -> Any:
 def _avg(given: Sequence[Type], _constants: Sequence[Any]) -> Aggregate | None:
     if len(given) != 1 or not given[0].is_number:
         return None
+    number: type[int] | type[float] = (
+        int if given[0].base in (Base.INTEGER, Base.BIGINT) else float
+    )  # the sum of whole numbers is exact
     return Aggregate(
         types.DOUBLE,
-        lambda: [0.0, 0],
-        lambda state, value: state if value is None else [state[0] + float(value), state[1] + 1],
-        lambda state, value: state if value is None else [state[0] - float(value), state[1] - 1],
-        lambda state: state[0] / state[1] if state[1] else 0.0,
+        lambda: [number(0), 0],
+        lambda state, value: state if value is None else [state[0] + number(value), state[1] + 1],
+        lambda state, value: state if value is None else [state[0] - number(value), state[1] - 1],
+        lambda state: float(state[0]) / state[1] if state[1] else 0.0,
         _each_plus,
     )
 
@@ -255,9 +258,9 @@ def _topkdistinct(given: Sequence[Type], constants: Sequence[Any]) -> Aggregate 
 
 
 def _without(state: list[Any], value: Any) -> list[Any]:
-    """Without the first item that is equal."""
+    """Without the last item that is equal."""
     gone = hashable(value)
-    at = next((place for place, each in enumerate(state) if hashable(each) == gone), None)
+    at = next((place for place in reversed(range(len(state))) if hashable(state[place]) == gone), None)
     return state if at is None else [*state[:at], *state[at + 1 :]]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from decimal import Decimal
 from typing import Any
 
 from headwater.sql.budget import spend
@@ -133,7 +135,12 @@ def array_sort_by(array: list[Any], direction: str) -> list[Any] | None:
     nulls=True,
 )
 def array_join(array: list[Any] | None, delimiter: str | None = ",") -> str | None:
-    return None if array is None else (delimiter or "").join(map(as_text, array))
+    if array is None:
+        return None
+    for each in array:
+        if not isinstance(each, bool | int | float | Decimal | str | None):
+            raise EvaluationError(f"error: hit element of type {type(each).__name__} which is currently not supported")
+    return (delimiter or "").join(map(as_text, array))
 
 
 @scalar("ARRAY_JOIN", "(array ARRAY<T>, delimiter STRING) -> STRING", nulls=True)
@@ -165,7 +172,8 @@ def slice_(array: list[Any] | None, start: int | None, end: int | None) -> list[
     category=_CATEGORY,
 )
 def as_map(keys: list[str], entries: list[Any]) -> dict[str, Any]:
-    return dict(zip(keys, entries, strict=False))
+    """A key without a value has NULL; values without a key are left out."""
+    return dict(itertools.zip_longest(keys, entries[: len(keys)]))
 
 
 @scalar("MAP_KEYS", "(map MAP<K, V>) -> ARRAY<K>", "The keys of a map.", category=_CATEGORY)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import calendar
 import time as clocks
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import Any
 
 from headwater.sql import values
-from headwater.sql.functions.java_dates import format_moment, midnight, parse_moment, zone
+from headwater.sql.functions.java_dates import GMT, format_moment, midnight, parse_moment, zone
+from headwater.sql.functions.lenient_dates import parse_lenient_date
 from headwater.sql.functions.registry import scalar
 from headwater.sql.values import EvaluationError
 
@@ -66,7 +67,9 @@ def timestampsub(unit: str, count: int, moment: datetime) -> datetime:
     category=_CATEGORY,
 )
 def dateadd(unit: str, count: int, day: date) -> date:
-    return _added(midnight(day), unit, count).date()
+    """Hours that are left over are cut off towards 1970, as in ksqlDB."""
+    moved = _added(midnight(day), unit, count)
+    return moved.date() if moved >= values.EPOCH or moved == midnight(moved) else moved.date() + timedelta(days=1)
 
 
 @scalar(
@@ -76,7 +79,7 @@ def dateadd(unit: str, count: int, day: date) -> date:
     category=_CATEGORY,
 )
 def datesub(unit: str, count: int, day: date) -> date:
-    return _added(midnight(day), unit, -count).date()
+    return dateadd(unit, -count, day)
 
 
 @scalar(
@@ -140,12 +143,13 @@ def from_days(value: int) -> date:
     category=_CATEGORY,
 )
 def convert_tz(moment: datetime, source: str, target: str) -> datetime:
-    return moment.replace(tzinfo=zone(source)).astimezone(zone(target)).replace(tzinfo=None)
+    """The clocks of both zones are looked at in the moment that the timestamp is in UTC, as ksqlDB does."""
+    before, after = (moment.replace(tzinfo=UTC).astimezone(zone(each)).utcoffset() for each in (source, target))
+    return moment + (after or timedelta()) - (before or timedelta())
 
 
-def _formatted(moment: datetime, pattern: str, zone_name: str | None) -> str:
-    shown = moment.replace(tzinfo=UTC)
-    return format_moment(pattern, shown.astimezone(zone(zone_name)) if zone_name else shown)
+def _formatted(moment: datetime, pattern: str, known: tzinfo) -> str:
+    return format_moment(pattern, moment.replace(tzinfo=UTC).astimezone(known))
 
 
 @scalar(
@@ -155,19 +159,19 @@ def _formatted(moment: datetime, pattern: str, zone_name: str | None) -> str:
     category=_CATEGORY,
 )
 def format_timestamp(moment: datetime, pattern: str) -> str:
-    return _formatted(moment, pattern, None)
+    return _formatted(moment, pattern, GMT)
 
 
 @scalar("FORMAT_TIMESTAMP", "(timestamp TIMESTAMP, format STRING, zone STRING) -> STRING")
 def format_timestamp_in(moment: datetime, pattern: str, zone_name: str) -> str:
-    return _formatted(moment, pattern, zone_name)
+    return _formatted(moment, pattern, zone(zone_name))
 
 
 @scalar(
     "FORMAT_DATE", "(date DATE, format STRING) -> STRING", "A date as text, by a pattern of Java.", category=_CATEGORY
 )
 def format_date(day: date, pattern: str) -> str:
-    return format_moment(pattern, midnight(day))
+    return format_moment(pattern, midnight(day), "date")
 
 
 @scalar(
@@ -177,7 +181,7 @@ def format_date(day: date, pattern: str) -> str:
     category=_CATEGORY,
 )
 def format_time(moment: time, pattern: str) -> str:
-    return format_moment(pattern, datetime.combine(values.EPOCH.date(), moment))
+    return format_moment(pattern, datetime.combine(values.EPOCH.date(), moment), "time")
 
 
 @scalar(
@@ -199,8 +203,7 @@ def parse_timestamp_in(text: str, pattern: str, zone_name: str) -> datetime:
     "PARSE_DATE", "(text STRING, format STRING) -> DATE", "Text as a date, by a pattern of Java.", category=_CATEGORY
 )
 def parse_date(text: str, pattern: str) -> date:
-    """Reads what the text begins with, unlike its siblings."""
-    return parse_moment(pattern, text, whole=False).date()
+    return parse_lenient_date(pattern, text)
 
 
 @scalar(
@@ -210,7 +213,7 @@ def parse_date(text: str, pattern: str) -> date:
     category=_CATEGORY,
 )
 def parse_time(text: str, pattern: str) -> time:
-    return parse_moment(pattern, text).time()
+    return parse_moment(pattern, text, kind="time").time()
 
 
 @scalar(
@@ -220,12 +223,12 @@ def parse_time(text: str, pattern: str) -> time:
     category=_CATEGORY,
 )
 def timestamptostring(value: int, pattern: str) -> str:
-    return _formatted(values.from_millis(value), pattern, None)
+    return _formatted(values.from_millis(value), pattern, UTC)
 
 
 @scalar("TIMESTAMPTOSTRING", "(millis BIGINT, format STRING, zone STRING) -> STRING")
 def timestamptostring_in(value: int, pattern: str, zone_name: str) -> str:
-    return _formatted(values.from_millis(value), pattern, zone_name)
+    return _formatted(values.from_millis(value), pattern, zone(zone_name))
 
 
 @scalar(
@@ -250,7 +253,7 @@ def stringtotimestamp_in(text: str, pattern: str, zone_name: str) -> int:
     category=_CATEGORY,
 )
 def datetostring(value: int, pattern: str) -> str:
-    return format_moment(pattern, midnight(values.from_days(value)))
+    return format_moment(pattern, midnight(values.from_days(value)), "date")
 
 
 @scalar(
@@ -260,4 +263,4 @@ def datetostring(value: int, pattern: str) -> str:
     category=_CATEGORY,
 )
 def stringtodate(text: str, pattern: str) -> Any:
-    return values.days(parse_moment(pattern, text).date())
+    return values.days(parse_moment(pattern, text, kind="date").date())

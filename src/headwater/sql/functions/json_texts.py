@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import re
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 
 from headwater.sql.functions.registry import scalar
 from headwater.sql.json_text import dump
-from headwater.sql.values import EvaluationError
+from headwater.sql.values import EvaluationError, as_text, java_double
 
 _CATEGORY = "JSON"
 _MISSING = object()
@@ -28,26 +30,25 @@ def _load(text: str) -> Any:
     return value if ends else _MISSING
 
 
-def _path(path: str) -> list[str | int]:
-    """`$.a.b[0]` as steps."""
-    if not path.startswith("$"):
-        raise EvaluationError(f"Invalid JSON path '{path}': it begins with $")
-    steps: list[str | int] = []
-    rest = path[1:]
-    while rest:
-        if rest.startswith("["):
-            inside, found, rest = rest[1:].partition("]")
-            if not found:
-                raise EvaluationError(f"Invalid JSON path '{path}': ] is missing")
-            steps.append(int(inside) if inside.isdigit() else inside.strip("'\""))
-        elif rest.startswith("."):
-            rest = rest[1:]
-            end = min((at for at in (rest.find("."), rest.find("[")) if at >= 0), default=len(rest))
-            steps.append(rest[:end])
-            rest = rest[end:]
-        else:
-            raise EvaluationError(f"Invalid JSON path '{path}'")
-    return steps
+@functools.lru_cache(maxsize=256)
+def _path(path: str) -> tuple[str, ...]:
+    """`$.a.b[0]["c d"]` as steps. A step into an array is its place, however it is written."""
+    steps, at = [], 1
+    while at < len(path):
+        found = _STEP.match(path, at)
+        if found is None:
+            break
+        quoted = found["quoted"]
+        steps.append(_ESCAPED.sub(r"\1", quoted) if quoted is not None else found["name"] or found["index"])
+        at = found.end()
+    if not path.startswith("$") or at < len(path):
+        raise EvaluationError(f"Invalid JSON path: '{path}'")
+    return tuple(steps)
+
+
+_STEP: Final = re.compile(r"""\.(?P<name>[\w:@]+)|\[(?:"(?P<quoted>(?:[^"\\]|\\["\\])*)"|(?P<index>\w+))\]""")
+_ESCAPED: Final = re.compile(r"\\(.)")
+_PLACE: Final = re.compile(r"[0-9]{1,9}")
 
 
 @scalar(
@@ -57,15 +58,19 @@ def _path(path: str) -> list[str | int]:
     category=_CATEGORY,
 )
 def extract_json_field(text: str, path: str) -> str | None:
+    """What is not there is NULL, and so is what is in no object or array; JSON's null is the text `null`."""
+    steps = _path(path)
     value = _load(text)
-    for step in _path(path):
-        if isinstance(value, dict) and isinstance(step, str):
-            value = value.get(step)
-        elif isinstance(value, list) and isinstance(step, int):
-            value = value[step] if step < len(value) else None
+    if value is _MISSING:
+        raise EvaluationError(f"Invalid JSON format: {text[:100]}")
+    for step in steps:
+        if isinstance(value, dict):
+            value = value.get(step, _MISSING)
+        elif isinstance(value, list) and _PLACE.fullmatch(step):
+            value = value[int(step)] if int(step) < len(value) else _MISSING
         else:
             return None
-    if value is None or value is _MISSING:
+    if value is _MISSING:
         return None
     return value if isinstance(value, str) else dump(value)
 
@@ -125,7 +130,16 @@ def json_concat(*texts: str) -> str | None:
 
 @scalar("TO_JSON_STRING", "(value T) -> STRING", "A value as a JSON text.", category=_CATEGORY, nulls=True)
 def to_json_string(value: Any) -> str:
-    return dump(value)
+    """Fields of structs and keys of maps stand in their order."""
+    return dump(_sorted(value), java_double)
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_sorted(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in sorted(value, key=as_text)}
+    return value
 
 
 @scalar(
@@ -137,12 +151,12 @@ def to_json_string(value: Any) -> str:
     widen=False,
 )
 def json_array_contains(text: str | None, value: Any) -> bool:
-    array = _MISSING if text is None else _load(text)
-    if not isinstance(array, list):
+    """A number is found among those that are written as it is: 1 is no 1.0, and a DECIMAL is in no array."""
+    if text is None:
+        raise EvaluationError("JSON_ARRAY_CONTAINS needs a text")
+    array = _load(text)
+    if not isinstance(array, list) or not isinstance(value, bool | int | float | str | None):
         return False
-    number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
-    for each in array:
-        same_kind = number == (isinstance(each, int | Decimal) and not isinstance(each, bool))
-        if same_kind and isinstance(each, bool) == isinstance(value, bool) and each == value:
-            return True
-    return False
+    if isinstance(value, float):  # JSON's numbers with a point are read as decimals
+        return any(type(each) is Decimal and float(each) == value for each in array)
+    return any(type(each) is type(value) and each == value for each in array)

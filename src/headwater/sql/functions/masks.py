@@ -4,29 +4,29 @@ not.
 
 from __future__ import annotations
 
+import unicodedata
+
 from headwater.sql.functions.registry import scalar
+from headwater.sql.values import EvaluationError
 
 _DEFAULTS = ("X", "x", "n", "-")
 _CATEGORY = "STRING"
 
 
+_KINDS = {"Lu": 0, "Ll": 1, "Nd": 2}  # of Unicode's categories, the place of its sign; all others have the last one
+
+
 def _masked(value: str, signs: tuple[str | None, ...]) -> str:
-    upper, lower, digit, other = signs
-    out = []
-    for letter in value:
-        if letter.isupper():
-            sign = upper
-        elif letter.islower():
-            sign = lower
-        else:
-            sign = digit if letter.isdigit() else other
-        out.append(letter if sign is None else sign)
-    return "".join(out)
+    found = ((letter, signs[_KINDS.get(unicodedata.category(letter), 3)]) for letter in value)
+    return "".join(letter if sign is None else sign for letter, sign in found)
 
 
 def _signs(given: tuple[str | None, ...]) -> tuple[str | None, ...]:
-    """The first character of each; NULL leaves that kind as it is."""
-    return tuple(each[:1] if each else None for each in given)
+    """NULL leaves that kind as it is."""
+    for each in given:
+        if each is not None and len(each) != 1:
+            raise EvaluationError(f"Invalid mask character. Must be only single character, but was '{each}'")
+    return given
 
 
 _FOUR = "upper STRING, lower STRING, digit STRING, other STRING"
@@ -39,14 +39,18 @@ def mask(value: str) -> str:
 
 @scalar("MASK", f"(value STRING, {_FOUR}) -> STRING", nulls=True)
 def mask_with(value: str | None, *signs: str | None) -> str | None:
-    return None if value is None else _masked(value, _signs(signs))
+    known = _signs(signs)
+    return None if value is None else _masked(value, known)
 
 
 def _partly(name: str, description: str, cut: str) -> None:
     """`cut` says which part of a text is masked when `count` characters are named."""
 
     def parts(value: str, count: int) -> tuple[str, str, str]:
-        count = max(count, 0)
+        if count < 0:
+            raise EvaluationError(
+                f"function {name.lower()} requires a non-negative number of characters to mask or skip"
+            )
         if cut == "left":
             return "", value[:count], value[count:]
         if cut == "right":

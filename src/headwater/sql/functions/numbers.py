@@ -6,13 +6,13 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_DOWN, ROUND_HALF_UP, Decimal
-from typing import Any
+from typing import Any, Final
 
 from headwater.sql.functions.registry import scalar
 from headwater.sql.functions.signatures import common, decimal_of
 from headwater.sql.language import types
 from headwater.sql.language.types import DecimalType, Type
-from headwater.sql.values import EXACT, EvaluationError, int32, int64
+from headwater.sql.values import EXACT, EvaluationError, int32, int64, unsigned_zero
 
 _CATEGORY = "MATHEMATICAL"
 
@@ -67,7 +67,7 @@ _doubles("ASIN", "The inverse sine in radians.", math.asin)
 _doubles("ATAN", "The inverse tangent in radians.", math.atan)
 _doubles("CBRT", "The cube root.", _cube_root)
 _doubles("COS", "The cosine of an angle in radians.", math.cos)
-_doubles("COSH", "The hyperbolic cosine.", lambda value: math.cosh(value) if abs(value) < 700 else math.inf)
+_doubles("COSH", "The hyperbolic cosine.", lambda value: math.cosh(value) if abs(value) < 711 else math.inf)
 _doubles("COT", "The cotangent of an angle in radians.", lambda value: 1 / math.tan(value) if value else math.inf)
 _doubles("DEGREES", "Radians as degrees.", math.degrees)
 _doubles("EXP", "e to the power of the value.", lambda value: math.exp(value) if value < 709.8 else math.inf)
@@ -113,12 +113,13 @@ def random_number() -> float:
 
 @scalar("POWER", "(base DOUBLE, exponent DOUBLE) -> DOUBLE", "A number to a power.", category=_CATEGORY)
 def power(base: float, exponent: float) -> float:
+    negative = math.copysign(1, base) < 0 and math.fmod(exponent, 2) in (-1, 1)
     try:
         return math.pow(base, exponent)
     except ValueError:
-        return math.inf if base == 0 else math.nan
+        return math.nan if base else -math.inf if negative else math.inf
     except OverflowError:
-        return math.inf
+        return -math.inf if negative else math.inf
 
 
 @scalar("SIGN", "(value DOUBLE) -> INTEGER", "-1, 0 or 1.", category=_CATEGORY)
@@ -138,12 +139,13 @@ def unchanged(value: int) -> int:
 
 @scalar("CEIL", "(value DOUBLE) -> DOUBLE")
 def ceil_double(value: float) -> float:
-    return float(math.ceil(value)) if math.isfinite(value) else value
+    """What is rounded to nothing from below is -0.0, as in Java."""
+    return math.copysign(float(math.ceil(value)), value) if math.isfinite(value) else value
 
 
 @scalar("FLOOR", "(value DOUBLE) -> DOUBLE")
 def floor_double(value: float) -> float:
-    return float(math.floor(value)) if math.isfinite(value) else value
+    return math.copysign(float(math.floor(value)), value) if math.isfinite(value) else value
 
 
 def _quantized(value: Decimal, places: int, rounding: str) -> Decimal:
@@ -151,7 +153,7 @@ def _quantized(value: Decimal, places: int, rounding: str) -> Decimal:
     exponent = value.as_tuple().exponent
     assert isinstance(exponent, int)
     rounded = value.quantize(Decimal(1).scaleb(-places), rounding, EXACT)
-    return rounded.quantize(Decimal(1).scaleb(exponent), context=EXACT)
+    return unsigned_zero(rounded.quantize(Decimal(1).scaleb(exponent), context=EXACT))
 
 
 @scalar("CEIL", "(value DECIMAL) -> DECIMAL", returns=_decimal)
@@ -177,18 +179,20 @@ def whole(value: int) -> int:
 @scalar("ROUND", "(value DOUBLE) -> BIGINT")
 def round_double(value: float) -> int:
     """As `Math.round`: towards positive infinity at the half; NaN is 0, and what is too large the largest BIGINT."""
+    return _long(value, lambda finite: math.floor(Decimal(finite) + Decimal("0.5")))
+
+
+def _long(value: float, whole_of: Callable[[float], int]) -> int:
     if math.isnan(value):
         return 0
     if math.isinf(value):
         return 2**63 - 1 if value > 0 else -(2**63)
-    return max(-(2**63), min(2**63 - 1, math.floor(Decimal(value) + Decimal("0.5"))))
+    return max(-(2**63), min(2**63 - 1, whole_of(value)))
 
 
 @scalar("TRUNC", "(value DOUBLE) -> BIGINT")
 def trunc_double(value: float) -> int:
-    if not math.isfinite(value):
-        raise EvaluationError(f"{value} cannot be cut to a whole number")
-    return max(-(2**63), min(2**63 - 1, math.trunc(value)))
+    return _long(value, math.trunc)
 
 
 @scalar("ROUND", "(value DOUBLE, decimals INTEGER) -> DOUBLE")
@@ -207,12 +211,14 @@ def trunc_places(value: float, places: int) -> float:
 
 
 def _places(value: float, places: int, rounding: str) -> float:
-    if not math.isfinite(value) or places > 400:
-        return value
+    if not math.isfinite(value):
+        raise EvaluationError(f"{value} has no decimal places")
+    if places > 400:
+        return value + 0.0
     exact = Decimal(repr(value))
     if places < -400:
         return 0.0
-    return float((exact.scaleb(places)).to_integral_value(rounding).scaleb(-places))
+    return float((exact.scaleb(places)).to_integral_value(rounding).scaleb(-places)) + 0.0  # -0.0 is 0.0
 
 
 def _rounded_type(given: Sequence[Type | None]) -> Type:
@@ -222,7 +228,7 @@ def _rounded_type(given: Sequence[Type | None]) -> Type:
 
 @scalar("ROUND", "(value DECIMAL) -> DECIMAL", returns=_rounded_type)
 def round_decimal(value: Decimal) -> Decimal:
-    return value.quantize(Decimal(1), _half_up(value), EXACT)
+    return unsigned_zero(value.quantize(Decimal(1), _half_up(value), EXACT))
 
 
 @scalar("ROUND", "(value DECIMAL, decimals INTEGER) -> DECIMAL", returns=_decimal)
@@ -237,7 +243,7 @@ def _trunc_type(given: Sequence[Type | None]) -> Type:
 
 @scalar("TRUNC", "(value DECIMAL) -> DECIMAL", returns=_trunc_type)
 def trunc_decimal(value: Decimal) -> Decimal:
-    return value.quantize(Decimal(1), ROUND_DOWN, EXACT)
+    return unsigned_zero(value.quantize(Decimal(1), ROUND_DOWN, EXACT))
 
 
 @scalar("TRUNC", "(value DECIMAL, decimals INTEGER) -> DECIMAL", returns=_decimal)
@@ -299,10 +305,18 @@ def geo_distance_or_null(
     return geo_distance_in(lat1, lon1, lat2, lon2, "KM" if units is None else units)
 
 
+_MILES: Final = ("mi", "mile", "miles")
+_KILOMETRES: Final = ("", "km", "kilometer", "kilometers", "kilometre", "kilometres")
+
+
 def geo_distance_in(lat1: float, lon1: float, lat2: float, lon2: float, units: str) -> float:
-    radius = 3959.0 if units.upper().startswith("MI") else 6371.0
-    if not units.upper().startswith(("MI", "K")):
-        raise EvaluationError(f"GEO_DISTANCE: units must be KM or MILES, not '{units}'")
+    unit = units.strip().lower()
+    if unit not in (*_MILES, *_KILOMETRES):
+        raise EvaluationError(
+            f"GeoDistance function units parameter must be one of {', '.join([*_MILES, *_KILOMETRES[1:-1]])}, or "
+            f"{_KILOMETRES[-1]}. Values are case-insensitive."
+        )
+    radius = 3959.0 if unit in _MILES else 6371.0
     for value, limit, name in (
         (lat1, 90, "latitude"),
         (lat2, 90, "latitude"),

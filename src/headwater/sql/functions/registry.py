@@ -15,7 +15,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-from headwater.sql.functions.signatures import Bindings, Implementation, Returns, Signature, parse_signature
+from headwater.sql.functions.signatures import (
+    Bindings,
+    Implementation,
+    Pattern,
+    Returns,
+    Signature,
+    parse_signature,
+)
 from headwater.sql.functions.whole_calls import Waiting, WholeCall
 from headwater.sql.language import types
 from headwater.sql.language.errors import Position, SqlError, did_you_mean
@@ -90,7 +97,7 @@ def resolve(function: ScalarFunction, given: Sequence[Type | None], position: Po
         if patterns is None:
             continue
         bindings = Bindings()
-        if not all(bindings.match(pattern, each) for pattern, each in zip(patterns, given, strict=True)):
+        if not all(_takes(pattern, each, bindings) for pattern, each in zip(patterns, given, strict=True)):
             continue
         variadic = any(parameter.variadic for parameter in overload.signature.parameters)
         cost = bindings.cost * 2 + variadic
@@ -105,6 +112,21 @@ def resolve(function: ScalarFunction, given: Sequence[Type | None], position: Po
     )
     returns = overload.returns(given) if overload.returns else bindings.resolve(overload.signature.returns)
     return Resolved(overload, parameters, returns)
+
+
+def _takes(pattern: Pattern, given: Type | None, bindings: Bindings) -> bool:
+    if is_read_from_text(given, types.NAMED.get(pattern.name)):
+        bindings.cost += _READ_FROM_TEXT
+        return True
+    return bindings.match(pattern, given)
+
+
+def is_read_from_text(given: Type | None, wanted: Type | None) -> bool:
+    """A text is cast where a function takes a time or bytes, and no text."""
+    return given == types.STRING and wanted in (types.DATE, types.TIME, types.TIMESTAMP, types.BYTES)
+
+
+_READ_FROM_TEXT: Final = 10  # more than any widening of numbers
 
 
 def no_form(name: str, forms: Sequence[Signature], given: Sequence[Type | None], position: Position) -> SqlError:

@@ -72,6 +72,10 @@ def table_function_named(name: str) -> TableFunction | None:
     return found if isinstance(found, TableFunction) else TABLE_FUNCTIONS.get(name)
 
 
+def is_known(name: str) -> bool:
+    return any(named(name) is not None for named in (scalar_named, aggregate_named, table_function_named))
+
+
 def known_names() -> list[str]:
     return [*SCALARS, *AGGREGATES, *TABLE_FUNCTIONS, *_current.get().made]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import re
 import uuid as uuids
 from typing import Any
 
@@ -13,9 +14,10 @@ import re2
 from headwater.sql.budget import spend_text
 from headwater.sql.functions.patterns import pattern
 from headwater.sql.functions.registry import scalar
-from headwater.sql.values import EvaluationError
+from headwater.sql.values import EvaluationError, parse_bytes
 
 _CATEGORY = "STRING"
+_SPACES = " \t\n\v\f\r"  # what Java's patterns take for white space
 LENGTH_MAX = 4 * 1024 * 1024  # of what padding and repetition may make
 
 
@@ -46,10 +48,11 @@ def trim(value: str) -> str:
 
 @scalar("INITCAP", "(value STRING) -> STRING", "The first letter of each word in upper case.", category=_CATEGORY)
 def initcap(value: str) -> str:
+    """White space in front of the first word is lost, as in ksqlDB."""
     letters, first = [], True
-    for letter in value.lower():
+    for letter in value.lower().lstrip(_SPACES):
         letters.append(letter.upper() if first else letter)
-        first = letter.isspace()
+        first = letter in _SPACES
     return "".join(letters)
 
 
@@ -79,12 +82,19 @@ def concat_bytes(*pieces: bytes | None) -> bytes:
     nulls=True,
 )
 def concat_ws(separator: str | None, *texts: str | None) -> str | None:
+    _check_texts(texts)
     return None if separator is None else separator.join(each for each in texts if each is not None)
 
 
 @scalar("CONCAT_WS", "(separator BYTES, bytes BYTES...) -> BYTES", nulls=True)
 def concat_ws_bytes(separator: bytes | None, *pieces: bytes | None) -> bytes | None:
+    _check_texts(pieces)
     return None if separator is None else separator.join(each for each in pieces if each is not None)
+
+
+def _check_texts(given: tuple[str | bytes | None, ...]) -> None:
+    if not given:
+        raise EvaluationError("Function Concat_WS expects at least two input arguments.")
 
 
 def _start(position: int, length_: int) -> int:
@@ -126,33 +136,38 @@ def replace(value: str, old: str, new: str) -> str:
     "(value STRING, part STRING) -> INTEGER",
     "Where a part stands in a text, from 1; 0 if it is not there.",
     category=_CATEGORY,
+    nulls=True,
 )
-def instr(value: str, part: str) -> int:
-    return value.find(part) + 1
+def instr(value: str | None, part: str | None) -> int:
+    return instr_nth(value, part, 1, 1)
 
 
-@scalar("INSTR", "(value STRING, part STRING, position INTEGER) -> INTEGER")
-def instr_from(value: str, part: str, position: int) -> int:
+@scalar("INSTR", "(value STRING, part STRING, position INTEGER) -> INTEGER", nulls=True)
+def instr_from(value: str | None, part: str | None, position: int | None) -> int:
     return instr_nth(value, part, position, 1)
 
 
-@scalar("INSTR", "(value STRING, part STRING, position INTEGER, occurrence INTEGER) -> INTEGER")
-def instr_nth(value: str, part: str, position: int, occurrence: int) -> int:
-    if occurrence < 1:
+@scalar("INSTR", "(value STRING, part STRING, position INTEGER, occurrence INTEGER) -> INTEGER", nulls=True)
+def instr_nth(value: str | None, part: str | None, position: int | None, occurrence: int | None) -> int:
+    """A negative position counts from the end, and what is found stands all in front of it."""
+    if position is None or occurrence is None:
+        raise EvaluationError("INSTR needs a position and an occurrence that are not NULL")
+    if value is None or part is None or occurrence < 1 or not 0 < abs(position) <= len(value):
         return 0
-    if position >= 0:
-        at = max(position - 1, 0) - 1
-        for _ in range(occurrence):
-            at = value.find(part, at + 1)
-            if at < 0:
-                return 0
-        return at + 1
-    at = len(value) + position + 1
-    for _ in range(occurrence):
-        at = value.rfind(part, 0, at - 1 + len(part)) if at > 0 else -1
+    if position > 0:
+        return _nth(value, part, position - 1, occurrence) + 1
+    at = _nth(value[::-1], part[::-1], -position - 1, occurrence)
+    return len(value) - at - len(part) + 1 if at >= 0 else 0
+
+
+def _nth(value: str, part: str, start: int, occurrence: int) -> int:
+    """Where the part is found so many times from `start` on; those found may overlap. Without a part it is there."""
+    at = start - 1
+    for _ in range(occurrence if part else 1):
+        at = value.find(part, at + 1)
         if at < 0:
-            return 0
-    return at + 1
+            break
+    return at
 
 
 def _padded(value: Any, count: int, padding: Any, *, left: bool) -> Any:
@@ -210,12 +225,12 @@ def split(value: Any, delimiter: Any) -> list[Any]:
     category=_CATEGORY,
 )
 def split_to_map(value: str, entry: str, pair: str) -> dict[str, str] | None:
-    if not entry or not pair:
+    if not entry or not pair or entry == pair:
         return None
     result = {}
     for each in value.split(entry):
         key, found, rest = each.partition(pair)
-        if found and key:
+        if found:
             result[key] = rest.split(pair)[0]
     return result
 
@@ -227,16 +242,25 @@ def chr_(codepoint: int) -> str | None:
 
 @scalar("CHR", "(escaped STRING) -> STRING")
 def chr_escaped(escaped: str) -> str | None:
-    r"""`\u0041`, which may be a pair of surrogates."""
-    pieces = escaped.split("\\u")
-    if pieces[0] or not 1 < len(pieces) <= 3 or any(len(each) != 4 for each in pieces[1:]):
+    r"""`\u0041`, and all that is escaped behind it, a pair of surrogates as one character."""
+    if len(escaped) < 6 or not escaped.startswith("\\u"):
         return None
-    try:
-        units = b"".join(int(each, 16).to_bytes(2, "big") for each in pieces[1:])
-        text = units.decode("utf-16-be")
-    except ValueError:
-        return None
-    return text if len(text) == 1 else None
+    text = _ESCAPED.sub(_unescaped, escaped)
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+_ESCAPED = re.compile(r"\\(?:u+\+?(?P<hex>[0-9A-Fa-f]{4})?|(?P<octal>[0-3]?[0-7]{1,2})|(?P<letter>.))", re.DOTALL)
+_LETTERS = {"b": "\b", "n": "\n", "t": "\t", "f": "\f", "r": "\r"}
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    if found["hex"]:
+        return chr(int(found["hex"], 16))
+    if found["octal"]:
+        return chr(int(found["octal"], 8))
+    if found["letter"]:
+        return _LETTERS.get(found["letter"], found["letter"])
+    raise EvaluationError(f"Less than 4 hex digits in unicode value: '{found[0]}'")
 
 
 @scalar("MD5", "(value STRING) -> STRING", "The MD5 hash of a text, in hex.", category=_CATEGORY)
@@ -325,14 +349,22 @@ def regexp_replace(value: str, text: str, new: str) -> str:
     category="REGULAR EXPRESSION",
 )
 def regexp_split(value: str, text: str) -> list[str]:
-    if not text:
-        return list(value)
+    """A pattern that matches nothing at all splits as Java's own `split` does: nothing in front of the first letter,
+    and no empty pieces at the end.
+    """
+    compiled = pattern(text)
+    takes_nothing = compiled.fullmatch("") is not None
     pieces, at = [], 0
-    for found in pattern(text).finditer(value):
-        if found.end() > found.start():
+    for found in compiled.finditer(value):
+        if takes_nothing and at == found.start() == found.end() == 0:
+            continue
+        if takes_nothing or found.end() > found.start():
             pieces.append(value[at : found.start()])
             at = found.end()
-    return [*pieces, value[at:]]
+    pieces.append(value[at:])
+    while takes_nothing and len(pieces) > 1 and not pieces[-1]:
+        pieces.pop()
+    return pieces
 
 
 _ENCODINGS = ("hex", "ascii", "utf8", "base64")
@@ -345,19 +377,29 @@ _ENCODINGS = ("hex", "ascii", "utf8", "base64")
     category=_CATEGORY,
 )
 def encode(value: str, source: str, target: str) -> str | None:
-    if source.lower() not in _ENCODINGS or target.lower() not in _ENCODINGS:
+    source, target = source.lower(), target.lower()
+    if source not in _ENCODINGS or target not in _ENCODINGS or source == target:
         raise EvaluationError(f"Supported input and output encodings are: {', '.join(_ENCODINGS)}")
-    data = to_bytes(_hex_digits(value) if source.lower() == "hex" else value, source)
-    return data.hex() if target.lower() == "hex" else from_bytes(data, target)
+    if source == "base64":
+        data = _lenient_base64(value)
+    else:
+        data = to_bytes(_hex_digits(value) if source == "hex" else value, source)
+    return data.hex() if target == "hex" else from_bytes(data, target)
 
 
 def _hex_digits(value: str) -> str:
-    lowered = value.lower()
-    if lowered.startswith("0x"):
-        value = value[2:]
-    elif lowered.startswith("x'") and value.endswith("'"):
-        value = value[2:-1]
-    return value if len(value) % 2 == 0 else "0" + value
+    if value.startswith("0x"):
+        return value[2:] if len(value) % 2 == 0 else "0" + value[2:]
+    if value[:2] in ("x'", "X'") and value.endswith("'") and len(value) > 2:
+        return value[2:-1]
+    return value
+
+
+def _lenient_base64(value: str) -> bytes:
+    """What is no sign of base64 is passed over, either alphabet is read, and padding is not needed."""
+    digits = re.sub(r"[^A-Za-z0-9+/]", "", value.partition("=")[0].replace("-", "+").replace("_", "/"))
+    digits = digits[: len(digits) - (len(digits) % 4 == 1)]
+    return base64.b64decode(digits + "=" * (-len(digits) % 4))
 
 
 @scalar(
@@ -370,13 +412,13 @@ def to_bytes(value: str, encoding: str) -> bytes:
     try:
         match encoding.lower():
             case "hex":
-                return bytes.fromhex(value)
+                return binascii.unhexlify(value)
             case "utf8":
                 return value.encode()
             case "ascii":
                 return value.encode("ascii", "replace")
             case "base64":
-                return base64.b64decode(value, validate=True)
+                return parse_bytes(value)
     except (ValueError, binascii.Error) as error:
         raise EvaluationError(f"'{value}' is no {encoding}: {error}") from None
     raise EvaluationError(f"Unknown encoding type '{encoding}'. Supported formats are {', '.join(_ENCODINGS)}")

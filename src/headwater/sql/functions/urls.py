@@ -1,80 +1,111 @@
-"""Functions of URLs. What is no URL gives NULL."""
+"""Functions of URLs, which are read as `java.net.URI` reads them. What is no URL gives NULL."""
 
 from __future__ import annotations
 
-from urllib.parse import SplitResult, quote_plus, unquote_plus, urlsplit
+import re
+from typing import Final, NamedTuple
+from urllib.parse import quote_plus, unquote, unquote_plus
 
 from headwater.sql.functions.registry import scalar
+from headwater.sql.values import EvaluationError
 
 _CATEGORY = "URL"
+_PARTS: Final = re.compile(
+    r"(?:([A-Za-z][A-Za-z0-9+.-]*):)?(?://([^/?#]*))?([^?#]*)(?:\?([^#]*))?(?:#(.*))?", re.DOTALL
+)
+_ILLEGAL: Final = re.compile(
+    r"""[\x00-\x20\x7f-\xa0<>"{}|\\^`\u2028\u2029\u3000]|%(?![0-9A-Fa-f]{2})|#.*#""", re.DOTALL
+)
+_BRACKETS: Final = re.compile(r"[\[\]]")
+_SERVER: Final = re.compile(
+    r"(?:[^@]*@)?"
+    r"(?P<host>\[[0-9A-Fa-f:.]+(?:%[\w.]+)?\]|\d{1,3}(?:\.\d{1,3}){3}"
+    r"|(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?\.)*[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?\.?)"
+    r"(?::(?P<port>\d*))?"
+)
 
 
-def _split(url: str) -> SplitResult | None:
-    if any(letter.isspace() or letter in '<>"{}|\\^`' for letter in url):
-        return None
-    try:
-        return urlsplit(url)
-    except ValueError:
-        return None
+class _Url(NamedTuple):
+    """The parts without their escapes; None is a part that is not there."""
+
+    scheme: str | None
+    host: str | None
+    port: int | None
+    path: str | None
+    query: str | None
+    fragment: str | None
+
+
+def _read(url: str) -> _Url:
+    """Raises EvaluationError. A name of a server that is none (`my_host`) is no host, and has no port."""
+    found = _PARTS.fullmatch(url)
+    scheme, authority, path, query, fragment = found.groups() if found else (None,) * 5
+    if found is None or path is None or _ILLEGAL.search(url) or _BRACKETS.search(path):
+        raise EvaluationError(f"URL input has invalid syntax: {url}")
+    if scheme is None and authority is None and ":" in path.partition("/")[0]:
+        raise EvaluationError(f"URL input has invalid syntax: {url}")
+    if scheme is not None and authority is None and not path.startswith("/"):
+        if not path:
+            raise EvaluationError(f"URL input has invalid syntax: {url}")
+        return _Url(scheme, None, None, None, None, _plain(fragment))  # mailto:somebody
+    server = _SERVER.fullmatch(authority) if authority else None
+    if authority is not None and _BRACKETS.search(authority) and server is None:
+        raise EvaluationError(f"URL input has invalid syntax: {url}")
+    host, port = (server["host"], server["port"]) if server else (None, None)
+    return _Url(scheme, host, int(port) if port else None, _plain(path), _plain(query), _plain(fragment))
+
+
+def _plain(part: str | None) -> str | None:
+    return None if part is None else unquote(part)
 
 
 @scalar("URL_ENCODE_PARAM", "(value STRING) -> STRING", "A text as a parameter of a URL.", category=_CATEGORY)
 def url_encode(value: str) -> str:
-    return quote_plus(value, safe="*-._")
+    return quote_plus(value, safe="*-._").replace("~", "%7E")
 
 
 @scalar("URL_DECODE_PARAM", "(value STRING) -> STRING", "A parameter of a URL as text.", category=_CATEGORY)
 def url_decode(value: str) -> str:
+    if re.search("%(?![0-9A-Fa-f]{2})", value):
+        raise EvaluationError(f"Illegal hex characters in escape (%) pattern: {value}")
     return unquote_plus(value)
 
 
 @scalar("URL_EXTRACT_FRAGMENT", "(url STRING) -> STRING", "What follows #.", category=_CATEGORY)
 def url_fragment(url: str) -> str | None:
-    parts = _split(url)
-    return unquote_plus(parts.fragment) if parts and "#" in url else None
+    return _read(url).fragment
 
 
 @scalar("URL_EXTRACT_HOST", "(url STRING) -> STRING", "The host.", category=_CATEGORY)
 def url_host(url: str) -> str | None:
-    parts = _split(url)
-    if parts is None or not parts.netloc:
-        return None
-    host = parts.netloc.rpartition("@")[2]
-    return host.rpartition("]")[0] + "]" if host.startswith("[") else host.partition(":")[0]
+    return _read(url).host
 
 
 @scalar("URL_EXTRACT_PATH", "(url STRING) -> STRING", "The path.", category=_CATEGORY)
 def url_path(url: str) -> str | None:
-    parts = _split(url)
-    return parts.path if parts else None
+    return _read(url).path
 
 
 @scalar("URL_EXTRACT_PORT", "(url STRING) -> INTEGER", "The port, or NULL if it is not written.", category=_CATEGORY)
 def url_port(url: str) -> int | None:
-    parts = _split(url)
-    try:
-        return parts.port if parts else None
-    except ValueError:
-        return None
+    return _read(url).port
 
 
 @scalar("URL_EXTRACT_PROTOCOL", "(url STRING) -> STRING", "The protocol.", category=_CATEGORY)
 def url_protocol(url: str) -> str | None:
-    parts = _split(url)
-    return parts.scheme or None if parts else None
+    return _read(url).scheme
 
 
 @scalar("URL_EXTRACT_QUERY", "(url STRING) -> STRING", "What follows ?.", category=_CATEGORY)
 def url_query(url: str) -> str | None:
-    parts = _split(url)
-    return parts.query if parts and parts.query else None
+    return _read(url).query
 
 
 @scalar("URL_EXTRACT_PARAMETER", "(url STRING, name STRING) -> STRING", "The value of a parameter.", category=_CATEGORY)
 def url_parameter(url: str, name: str) -> str | None:
-    parts = _split(url)
-    for each in parts.query.split("&") if parts else ():
-        key, equals, value = each.partition("=")
-        if unquote_plus(key) == name:
-            return unquote_plus(value) if equals else ""
+    query = _read(url).query
+    for each in query.split("&") if query is not None else ():
+        key, _, value = each.partition("=")
+        if key == name:
+            return value
     return None

@@ -16,7 +16,9 @@ from headwater.sql.expressions.compiling import Compiler
 from headwater.sql.formats.internal import ROWS
 from headwater.sql.formats.library import format_named
 from headwater.sql.formats.port import Field
+from headwater.sql.functions import scope
 from headwater.sql.functions.aggregates import Aggregate, no_merge
+from headwater.sql.functions.registry import unknown
 from headwater.sql.functions.scope import aggregate_named
 from headwater.sql.language import tree
 from headwater.sql.language.errors import SqlError
@@ -77,8 +79,10 @@ def group(
         raise SqlError("GROUP BY needs at least one expression.", position=query.position)
     having = [query.having] if query.having else []
     grouping = _grouping(query, relation)
+    _check_functions([*items, *having])
     calls = _calls([*items, *having], relation)
-    _check_plain([*items, *having], grouping)
+    _check_plain(items, grouping, "SELECT")
+    _check_plain(having, grouping, "HAVING")
     if relation.kind is SourceKind.TABLE:
         for each in calls:
             if each.aggregate.undo is None:
@@ -114,7 +118,19 @@ def _grouping(query: tree.Query, relation: Relation) -> list[_Grouping]:
     refuse_duplicates("GROUP BY", query.group_by or (), holders)
     for expression in query.group_by or ():
         if has_aggregates(expression):
-            raise SqlError("GROUP BY does not support aggregate functions.", position=expression.position)
+            name = next(
+                each.function for each in parts(expression) if isinstance(each, tree.Call) and is_aggregate(each)
+            )
+            raise SqlError(
+                f"GROUP BY does not support aggregate functions: {name} is an aggregate function.",
+                position=expression.position,
+            )
+        bound = next((each for each in columns(expression) if each.name in WINDOW_BOUNDS), None)
+        if bound is not None and query.window is not None and bound.name not in holders:
+            raise SqlError(
+                f"Window bounds column {bound.name} can only be used in the SELECT clause of windowed aggregations",
+                position=bound.position,
+            )
         compiled = compiler.compile(expression)
         if compiled.type is None or compiled.type.base in (Base.MAP,):
             raise SqlError(f"GROUP BY cannot take {compiled.type or 'NULL'}.", position=expression.position)
@@ -167,12 +183,36 @@ def _call(call: tree.Call, compiler: Compiler) -> _Call:
         assert isinstance(last, tree.Literal)
         constants.insert(0, last.value)
     compiled = [compiler.compile(each) for each in arguments]
-    aggregate = function.resolve([each.type for each in compiled], constants, call.position)
+    try:
+        aggregate = function.resolve([each.type for each in compiled], constants, call.position)
+    except SqlError:
+        _check_constant(call, function.constants)
+        raise
     return _Call(call, aggregate, tuple(compiled))
 
 
-def _check_plain(expressions: Sequence[tree.Expression], grouping: Sequence[_Grouping]) -> None:
+def _check_constant(call: tree.Call, constants: int) -> None:
+    """Raises SqlError where the last argument should be a literal."""
+    last = call.arguments[-1] if constants and len(call.arguments) > 1 else None
+    if last is not None and not isinstance(last, tree.Literal):
+        shown = f", but was expression: '{last.name}'" if isinstance(last, tree.Column) else ""
+        raise SqlError(
+            f"Parameter {len(call.arguments)} passed to function {call.function} must be a literal constant{shown}",
+            position=last.position,
+        )
+
+
+def _check_functions(expressions: Sequence[tree.Expression]) -> None:
+    """Raises SqlError for a function that is none, before its columns are found to be neither grouped nor gathered."""
+    for expression in expressions:
+        for each in parts(expression):
+            if isinstance(each, tree.Call) and not scope.is_known(each.function):
+                raise unknown(each.function, scope.known_names(), each.position)
+
+
+def _check_plain(expressions: Sequence[tree.Expression], grouping: Sequence[_Grouping], clause: str) -> None:
     is_grouped = _grouped(grouping)
+    left_over: dict[str, tree.Column] = {}
     for expression in expressions:
         rest = replaced(
             expression,
@@ -182,11 +222,14 @@ def _check_plain(expressions: Sequence[tree.Expression], grouping: Sequence[_Gro
         )
         for column in columns(rest):
             if column.name not in WINDOW_BOUNDS:
-                raise SqlError(
-                    f"Non-aggregate SELECT expression(s) not part of GROUP BY: {column.name}",
-                    hint="Either add the column(s) to the GROUP BY or remove them from the SELECT.",
-                    position=column.position,
-                )
+                left_over.setdefault(column.name, column)
+    if left_over:
+        shown = "SELECT expression(s)" if clause == "SELECT" else f"{clause} expression"
+        raise SqlError(
+            f"Non-aggregate {shown} not part of GROUP BY: {', '.join(left_over)}",
+            hint=f"Either add the column(s) to the GROUP BY or remove them from the {clause}.",
+            position=next(iter(left_over.values())).position,
+        )
 
 
 def _grouped(grouping: Sequence[_Grouping]) -> Callable[[tree.Expression], bool]:

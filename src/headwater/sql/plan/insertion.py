@@ -84,7 +84,7 @@ def check_insertable(target: SourceInfo) -> None:
     if target.window is not None:
         raise SqlError("Cannot insert values into windowed stream/table!")
     if target.read_only:
-        raise SqlError(f"Cannot insert values into read-only source: {target.name}")
+        raise SqlError(f"Cannot insert values into read-only {target.kind.value.lower()}: {target.name}")
 
 
 def check_key(target: SourceInfo, key: Sequence[Any]) -> None:

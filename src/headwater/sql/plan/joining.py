@@ -27,6 +27,7 @@ from headwater.sql.plan.windowed import DEFAULT_GRACE_MS
 from headwater.streams.dsl.join_windows import JoinWindows
 
 SYNTHETIC_KEY = "ROWKEY"
+_KINDS = {JoinKind.RIGHT: "right join", JoinKind.OUTER: "full-outer join"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ def join(
         return _stream_table(node, one, other, errors)
     if kinds == (SourceKind.TABLE, SourceKind.STREAM):
         raise SqlError(
-            "Invalid join: table-stream joins are not supported, only stream-table joins.",
+            "Invalid join order: table-stream joins are not supported; only stream-table joins.",
             hint="Swap the two: FROM stream JOIN table.",
             position=node.position,
         )
@@ -100,6 +101,10 @@ def _sides(node: tree.Join, left: Relation, right: Relation) -> tuple[_Side, _Si
             position=on.position,
         )
     sides = []
+    aliases = {alias for relation in (left, right) for alias, _ in relation.sources}
+    for expression in (on.left, on.right):
+        if any(each.source not in (None, *aliases) for each in columns(expression)):
+            _check_known(expression, left, right)
     for expression in (on.left, on.right):
         found = _owner(expression, left, right)
         if found is None:
@@ -149,23 +154,39 @@ def _check_known(expression: tree.Expression, left: Relation, right: Relation) -
 def _check_types(node: tree.Join, one: _Side, other: _Side) -> None:
     if one.compiled.type != other.compiled.type:
         raise SqlError(
-            f"Invalid join condition: types don't match. Got {one.compiled.type} = {other.compiled.type}.",
+            f"Invalid join condition: types don't match.{_got(node, one, other, typed=True)}",
             hint="CAST one of them to the other's type.",
             position=node.on.position,
         )
 
 
+def _got(node: tree.Join, one: _Side, other: _Side, *, typed: bool = False) -> str:
+    """The condition, side by side as it is written; one that is no column is told by its type."""
+    assert isinstance(node.on, tree.Binary)
+    sides = (one, other) if one.expression is node.on.left else (other, one)
+    shown = []
+    for each in sides:
+        name = "" if each.column is None else ".".join(part for part in each.column if part)
+        shown.append(name + (f"{{{each.compiled.type}}}" if typed or not name else ""))
+    return f" Got {' = '.join(shown)}."
+
+
+def _shown_window(relation: Relation) -> str:
+    name = types.quoted(relation.sources[0][0])
+    return f"{name} is {relation.window.kind.value} windowed" if relation.window else f"{name} is not windowed"
+
+
 def _check_windows(node: tree.Join, left: Relation, right: Relation) -> None:
     if (left.window is None) != (right.window is None):
         raise SqlError(
-            "Incompatible windowed sources.",
-            why="Both sources of a join are windowed, or none of them",
+            "Can not join windowed source to non-windowed source.",
+            why=f"{_shown_window(left)}, {_shown_window(right)}",
             position=node.position,
         )
     if left.window and right.window and (left.window.kind.value == "SESSION") != (right.window.kind.value == "SESSION"):
         raise SqlError(
             "Incompatible windowed sources.",
-            why="Sessions and other windows have different keys",
+            why=f"{_shown_window(left)}, {_shown_window(right)}; their keys are different",
             position=node.position,
         )
 
@@ -204,12 +225,12 @@ def _stream_table(node: tree.Join, one: _Side, other: _Side, errors: Errors) -> 
         )
     if not other.is_key:
         raise SqlError(
-            "Invalid join condition: stream-table joins require to join on the table's primary key.",
+            f"Invalid join condition: stream-table joins require to join on the table's primary key.{_got(node, one, other)}",
             position=node.on.position,
         )
     if node.kind in (JoinKind.RIGHT, JoinKind.OUTER):
         raise SqlError(
-            f"Join type not yet supported for a stream and a table: {node.kind.value} join.", position=node.position
+            f"Invalid join type: {_KINDS[node.kind]} not supported for stream-table join.", position=node.position
         )
     left = _keyed(one, errors, like=other)
     combine = _combiner(one.relation, other.relation, node.kind)
@@ -227,7 +248,8 @@ def _tables(node: tree.Join, one: _Side, other: _Side, errors: Errors) -> Relati
         )
     if not other.is_key:
         raise SqlError(
-            "Invalid join condition: table-table joins require to join on the primary key of the right input table.",
+            "Invalid join condition: table-table joins require to join on the primary key of the right input table."
+            f"{_got(node, one, other)}",
             position=node.on.position,
         )
     combine = _combiner(one.relation, other.relation, node.kind)
@@ -279,7 +301,11 @@ def _keyed(side: _Side, errors: Errors, like: _Side | None = None) -> Any:
     if side.is_key and (like is None or same):
         return relation.node
     if relation.window is not None:
-        raise SqlError("A windowed stream can only be joined by its key.", position=side.expression.position)
+        raise SqlError(
+            "Implicit repartitioning of windowed sources is not supported.",
+            why="A windowed stream can only be joined by its key",
+            position=side.expression.position,
+        )
     assert side.compiled.type is not None
     name, options = _key_of(like.relation if like is not None else relation, format_)
     serde = format_named(format_.name if format_.name != "NONE" else "KAFKA").serde(

@@ -49,7 +49,7 @@ def partitioned(query: tree.Query, relation: Relation, key_format: RowFormat, er
     for expression in query.partition_by:
         compiled = compiler.compile(expression)
         if compiled.type is None:
-            raise SqlError("PARTITION BY needs an expression with a type.", position=expression.position)
+            raise SqlError("Cannot PARTITION BY multiple columns including NULL", position=expression.position)
         name, unnamed = _key_name(expression, holders, aliases, unnamed)
         same = frozenset(_holders(expression, holders))
         columns.append(KeyColumn(name, compiled.type, same, expression))

@@ -46,7 +46,7 @@ def spread(query: tree.Query, relation: Relation, *, transient: bool = False, bo
                 )
             if name in RESERVED and not transient and place_of(expression) is None:
                 raise SqlError(
-                    f"Reserved column name in select: {types.quoted(name)}. Please remove or alias the column.",
+                    f"{types.quoted(name)} is a reserved column name. You cannot use it as an alias for a column.",
                     position=each.position,
                 )
             names.taken.add(name)

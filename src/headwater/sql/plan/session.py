@@ -420,6 +420,11 @@ class Session:
         sink = inference.placed(sink, self.schemas)
         if self.checks_schemas:
             inference.check_schema_ids(sink)
+            if builder.grouped is not None and not builder.grouped.calls:
+                raise SqlError(
+                    "GROUP BY requires aggregate functions in either the SELECT or HAVING clause.",
+                    position=statement.query.position,
+                )
         self._check_successor(sink, statement)
         if replaced is not None and replaced.footing is not None and self.checks_successors:
             replacing.check_query(replaced.footing, footing, statement.position)
@@ -453,6 +458,10 @@ class Session:
             )
         if target.read_only:
             raise SqlError(f"Cannot insert into read-only stream: {target.name}", position=statement.position)
+        if target.header_columns and self.checks_schemas:  # the log of statements may have some from before
+            raise SqlError(
+                f"Cannot insert into {target.name} because it has header columns", position=statement.position
+            )
         with_ = properties.read(tree.Properties(), sink=True)
         given = self._given_id(statement)
         query_id = given or f"INSERTQUERY_{self.next_query_number}"

@@ -106,25 +106,30 @@ def check_writable(topic: str) -> None:
 
 def check_formats(source: SourceInfo) -> None:
     if source.key_format.name == "NONE" and source.key_columns:
-        raise SqlError("Key format specified as 'NONE' but key columns are defined.")
-    if source.key_columns:
-        format_named(source.key_format.name).check(source.key_fields)
-    if source.value_format.name == "NONE" and source.value_columns:
-        raise SqlError("The 'NONE' format can only be used when no columns are defined. Got: value columns.")
-    if source.value_columns or source.value_format.name != "NONE":
-        format_named(source.value_format.name).check(source.value_fields)
+        raise SqlError(_not_none(source.key_columns))
     for column in source.key_columns:
         if _has_map(column.type):
             raise SqlError(
                 f"Map keys, including types that contain maps, are not supported as they may lead to unexpected behavior "
                 f"due to inconsistent serialization. Key column name: {types.quoted(column.name)}. Column type: {column.type}."
             )
+    if source.key_columns:
+        format_named(source.key_format.name).check(source.key_fields)
+    if source.value_format.name == "NONE" and source.value_columns:
+        raise SqlError(_not_none(source.value_columns))
+    if source.value_columns or source.value_format.name != "NONE":
+        format_named(source.value_format.name).check(source.value_fields)
     if (
         not source.value_format.options.wrap_single
         and len(source.value_columns) != 1
         and source.value_format.name not in ("KAFKA", "DELIMITED", "NONE")
     ):
         raise SqlError("'WRAP_SINGLE_VALUE' is only valid for single-field value schemas.")
+
+
+def _not_none(columns: list[Column]) -> str:
+    shown = ", ".join(map(str, columns))
+    return f"The 'NONE' format can only be used when no columns are defined. Got: [{shown}]"
 
 
 def _has_map(given: types.Type) -> bool:
@@ -169,7 +174,7 @@ def _check_columns(statement: tree.CreateSource, columns: Sequence[Column]) -> N
     for each, definition in zip(columns, statement.columns, strict=True):
         if each.name in RESERVED:
             raise SqlError(
-                f"'{each.name}' is a reserved column name. It cannot be used as a name for a column.",
+                f"'{each.name}' is a reserved column name. You cannot use it as a name for a column.",
                 position=definition.position,
             )
         if each.name in seen:
