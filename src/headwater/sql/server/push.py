@@ -209,7 +209,8 @@ class PushQuery:
         tables = [each for topic in self._plan.tables for each in places[topic]]
         everything = [*streams, *tables]
         begins, ends = await consumer.beginning_offsets(everything), await consumer.end_offsets(everything)
-        driver = await asyncio.to_thread(self._plan.app.test, partitions=max(map(len, places.values()), default=1))
+        most = max(map(len, places.values()), default=0)  # a topic that is being deleted has none
+        driver = await asyncio.to_thread(self._plan.app.test, partitions=max(most, 1))
 
         def process(batch: list[Any]) -> tuple[list[list[Any]], Exception | None]:
             """Rows, and what ended them: those of records before it are the asker's all the same."""
