@@ -219,7 +219,11 @@ def test_two_streams_of_a_topic_that_are_told_apart_are_not(
 
 def test_a_partitioner_and_a_function_of_topics_may_take_more_than_they_are_given() -> None:
     app = App("app", value="text")
-    app.stream("in").to(lambda record, context, prefix="out": prefix, partitioner=lambda *given: 0)
+
+    def named(record: Record, context: Any, topic: str = "out") -> str:
+        return topic
+
+    app.stream("in").to(named, partitioner=lambda *given: 0)
     with app.test() as driver:
         driver.pipe("in", "a", "x")
         assert len(driver.read("out")) == 1
