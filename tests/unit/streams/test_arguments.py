@@ -122,6 +122,11 @@ WRONG: dict[str, Callable[[Any], object]] = {
     "a reset that is not there": lambda app: app.stream("in", reset="Latest"),
     "a reset of a table that is not there": lambda app: app.table("in", reset="newest"),
     "a pattern that is none": lambda app: app.stream(pattern="in-("),
+    "a partitioner that is a number": lambda app: app.stream("in").to("out", partitioner=0),
+    "a partitioner of the key alone": lambda app: app.stream("in").to("out", partitioner=lambda key: 0),
+    "a partitioner of a repartition that is none": lambda app: app.stream("in").repartition(partitioner="key"),
+    "a topic of the record alone": lambda app: app.stream("in").to(lambda record: "out"),
+    "a branch that goes on with a name": lambda app: app.stream("in").split().branch(bool, then="out"),
     "no partitions": lambda app: app.stream("in").repartition(partitions=0),
     "a store's name alone": lambda app: app.stream("in").process(Processor, stores="seen"),
     "no stores": lambda app: app.stream("in").process(Processor, stores=None),
@@ -209,7 +214,19 @@ def test_two_streams_of_a_topic_that_are_told_apart_are_not(
     app.stream("in", **one).to("out")
     app.stream("in", **two).to("out")
     app.topology()
-    assert [told in record.getMessage() for record in caplog.records] == [True] * (told is not None)
+    assert [str(told) in record.getMessage() for record in caplog.records] == [True] * (told is not None)
+
+
+def test_a_partitioner_and_a_function_of_topics_may_take_more_than_they_are_given() -> None:
+    app = App("app", value="text")
+
+    def named(record: Record, context: Any, topic: str = "out") -> str:
+        return topic
+
+    app.stream("in").to(named, partitioner=lambda *given: 0)
+    with app.test() as driver:
+        driver.pipe("in", "a", "x")
+        assert len(driver.read("out")) == 1
 
 
 def test_join_windows_take_durations_as_other_windows_do() -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from headwater.streams.dsl.functions import with_key
+from headwater.streams.dsl.functions import check_callable, with_key
 from headwater.streams.engine.pass_through import PassThrough
 from headwater.streams.engine.stream_branch import StreamBranch
 from headwater.streams.plan.graph import ProcessorGraphNode
@@ -51,6 +51,8 @@ class BranchedStream:
         return self._branches
 
     def _add(self, name: str | None, index: int, then: "Callable[[Stream], Stream | None] | None") -> None:
+        if then is not None:
+            check_callable(then, "branch(then=)")
         child = f"{self._name}{index if name is None else name}"
         check_name(child, "a branch")
         self._children.append(child)

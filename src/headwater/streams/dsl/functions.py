@@ -107,6 +107,27 @@ def check_callable(function: object, operator: str) -> None:
         raise UserError(f"{operator} needs a function", f"it was given {function!r}")
 
 
+def check_partitioner(function: object, operator: str) -> None:
+    """`f(topic, key, value, count)`, or None for the producer's own."""
+    if function is not None:
+        check_called_with(function, 4, f"the partitioner of {operator}", "topic, key, value and number of partitions")
+
+
+def check_called_with(function: object, count: int, what: str, arguments: str) -> None:
+    """A function that is called with so many arguments: one that takes another number would fail with each record."""
+    import inspect
+
+    subject = what[0].upper() + what[1:]
+    if not callable(function):
+        raise UserError(f"{subject} is no function", f"it was given {function!r}")
+    try:
+        inspect.signature(function).bind(*(None,) * count)
+    except TypeError:
+        raise UserError(f"{subject} takes other arguments", f"it is called with {arguments}") from None
+    except ValueError:  # of a builtin, which does not tell
+        return
+
+
 def _shape(
     function: Callable[..., Any], operator: str, full: int, adapt: Callable[[Callable[..., Any]], Callable[..., Any]]
 ) -> Callable[..., Any]:

@@ -12,7 +12,7 @@ from headwater.base.errors import UserError
 from headwater.streams.dsl.branched import BranchedStream
 from headwater.streams.dsl.expressions import Column, HasColumns, field, row
 from headwater.streams.dsl.frames import HasFrames
-from headwater.streams.dsl.functions import with_key
+from headwater.streams.dsl.functions import check_called_with, check_partitioner, with_key
 from headwater.streams.dsl.grouped_stream import GroupedStream, Grouping
 from headwater.streams.dsl.materialized import StoreLike, keep
 from headwater.streams.dsl.partners import check_partner
@@ -245,6 +245,7 @@ class Stream(StreamJoins, HasFrames, HasColumns):
         check_optional_name(name, "a repartition topic")
         if partitions is not None and partitions < 1:
             raise UserError(f"A repartition topic cannot have {partitions} partitions", "it has one at least")
+        check_partitioner(partitioner, "repartition")
         topic = self.graph.new_name("KSTREAM-REPARTITION-") if name is None else name
         return self.through_internal(topic, resolve_optional(key), resolve_optional(value), partitions, partitioner)
 
@@ -272,8 +273,11 @@ class Stream(StreamJoins, HasFrames, HasColumns):
         partitioner: Partitioner | None = None,
     ) -> None:
         """Into a topic, or into the one that `topic(record, context)` names."""
-        if not callable(topic):
+        if isinstance(topic, str) or not callable(topic):
             check_topic(topic, "to")
+        else:
+            check_called_with(topic, 2, "the function of to", "record and context")
+        check_partitioner(partitioner, "to")
         key_serde, value_serde = resolve_optional(key) or self.key_serde, resolve_optional(value) or self.value_serde
         sink = self.graph.name_or_new(name, "KSTREAM-SINK-")
         self.graph.add(self.node, StreamSinkNode(sink, topic, key_serde, value_serde, partitioner))

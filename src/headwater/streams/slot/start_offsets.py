@@ -3,13 +3,14 @@ application: the beginning or the end of the partition, or as it was a while ago
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.base.ids import TopicPartition
 from headwater.client.admin.committed import Committed
 from headwater.client.consumer.resolving import ResetPolicy
+from headwater.client.types import EARLIEST as FIRST
 from headwater.client.types import LATEST, NO_OFFSET
 from headwater.streams.plan.sources import EARLIEST
 from headwater.streams.slot.open_task import Clients
@@ -42,18 +43,38 @@ class StartOffsets:
         found = self._committed(inputs, stable)
         offsets = {each: (found[each].offset, found[each].metadata) for each in inputs if each in found}
         now_ms = int(time.time() * 1000)
-        missing = {each: self._timestamp(each, now_ms) for each in inputs if each not in offsets}
+        missing = {
+            each: self._timestamp(each, now_ms, "has no committed offset") for each in inputs if each not in found
+        }
+        for each in self._gone(offsets):
+            missing[each] = self._timestamp(
+                each, now_ms, f"holds no offset {offsets[each][0]} any more, the committed one"
+            )
         while missing:
             too_young: dict[TopicPartition, int] = {}
-            for partition, answer in self._clients.admin.list_offsets(missing).items():
-                if isinstance(answer, KafkaError):
-                    raise answer
-                if answer.offset == NO_OFFSET:  # no record is as young as was asked for
+            for partition, at in self._listed(missing).items():
+                if at == NO_OFFSET:  # no record is as young as was asked for
                     too_young[partition] = LATEST
                 else:
-                    offsets[partition] = (answer.offset, "")
+                    offsets[partition] = (at, offsets[partition][1] if partition in offsets else "")
             missing = too_young
         return offsets
+
+    def _gone(self, committed: Mapping[TopicPartition, tuple[int, str]]) -> list[TopicPartition]:
+        """What retention has deleted: then the reset decides again. To begin at the first record that is left is what
+        consumers do by themselves here.
+        """
+        others = {each: FIRST for each in committed if self._resets.get(each.topic, EARLIEST) != EARLIEST}
+        begins = self._listed(others) if others else {}
+        return [each for each, begin in begins.items() if committed[each][0] < begin]
+
+    def _listed(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        found: dict[TopicPartition, int] = {}
+        for partition, answer in self._clients.admin.list_offsets(wanted).items():
+            if isinstance(answer, KafkaError):
+                raise answer
+            found[partition] = answer.offset
+        return found
 
     def _committed(self, inputs: list[TopicPartition], stable: bool) -> dict[TopicPartition, Committed]:
         """Waits for offsets that are being decided."""
@@ -67,12 +88,12 @@ class StartOffsets:
                 self._clients.stopping.wait(_PAUSE_S)
                 self._clients.check()
 
-    def _timestamp(self, partition: TopicPartition, now_ms: int) -> int:
+    def _timestamp(self, partition: TopicPartition, now_ms: int, why: str) -> int:
         """What to ask for an input that has no offset yet: Kafka Streams' default is its first record."""
         timestamp = ResetPolicy.parse(self._resets.get(partition.topic, EARLIEST)).timestamp(now_ms)
         if timestamp is None:
             raise UserError(
-                f"{partition.topic}-{partition.partition} has no committed offset of {self._application_id}",
+                f"{partition.topic}-{partition.partition} {why} of {self._application_id}",
                 "its reset is none, so nothing says where to begin",
                 "kafka-consumer-groups --reset-offsets commits one; or take another reset",
             )

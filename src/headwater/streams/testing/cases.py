@@ -141,7 +141,15 @@ class _Case:
             seen = {name: found[name] for name in wanted}
             self._outcome.differences.append(f"line {number}: {topic} has {_shown(seen)}, expected {_shown(wanted)}")
 
+    def _check_topic(self, number: int, topic: str) -> None:
+        """A slip in its name would look as if nothing came."""
+        try:
+            self._driver.check_written(topic)
+        except UserError as error:
+            raise UserError(f"Line {number} expects what cannot come", f"{error.what}: {error.why}") from None
+
     def _expect_none(self, number: int, topic: str) -> None:
+        self._check_topic(number, topic)
         for record in self._waiting.pop(topic, []):
             self._outcome.differences.append(f"line {number}: {topic} has {_shown(record)}, expected nothing")
 

@@ -126,7 +126,7 @@ class Driver:
         """What was written to a topic since it was last read, decoded by its serdes or by those given."""
         from headwater.streams.serdes.resolving import resolve_optional
 
-        self._check_written(topic)
+        self.check_written(topic)
         known_key, known_value = self._serdes_of(topic)
         read_key = (resolve_optional(key) or known_key).deserialize
         read_value = (resolve_optional(value) or known_value).deserialize
@@ -144,7 +144,7 @@ class Driver:
 
     def read_raw(self, topic: str) -> list[OutputRecord]:
         """The same, in bytes."""
-        self._check_written(topic)
+        self.check_written(topic)
         return self._outputs.pop(topic, [])
 
     def advance(self, by_ms: int) -> None:
@@ -307,7 +307,7 @@ class Driver:
 
         return partition_for_key(key, self.partitions)
 
-    def _check_written(self, topic: str) -> None:
+    def check_written(self, topic: str) -> None:
         """A misspelt name would read as nothing, which is what some tests wait for."""
         if self._written is not None and topic not in self._written:
             raise UserError(

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -18,17 +19,20 @@ NOW_S = 1_000_000.0
 
 
 class Cluster:
-    """An admin client of a group that has committed nothing. Each partition has records from 20 to 50; those from 40 on
-    are an hour old.
+    """An admin client of a group that may have committed something. Partitions have records from 20 to 50; those from
+    40 on are an hour old.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, committed: int | None = None) -> None:
         self.asked: list[dict[TopicPartition, int]] = []
+        self._committed = committed
 
     def list_group_offsets(
         self, group: str, partitions: list[TopicPartition], *, require_stable: bool
     ) -> dict[Any, Any]:
-        return {}
+        if self._committed is None:
+            return {}
+        return {each: SimpleNamespace(offset=self._committed, metadata="times") for each in partitions}
 
     def list_offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAt]:
         self.asked.append(dict(wanted))
@@ -40,9 +44,9 @@ class Cluster:
         return 40 if timestamp <= (NOW_S - 3600) * 1000 else -1
 
 
-def begins(app: App, topic: str, reset: str, monkeypatch: pytest.MonkeyPatch) -> int:
+def begins(app: App, topic: str, reset: str, monkeypatch: pytest.MonkeyPatch, committed: int | None = None) -> int:
     monkeypatch.setattr(time, "time", lambda: NOW_S)
-    clients = Clients(cast("Any", Cluster()), cast("Any", None), threading.Event())
+    clients = Clients(cast("Any", Cluster(committed)), cast("Any", None), threading.Event())
     offsets = StartOffsets(clients, "app", app.topology().sub_topologies(), reset)
     return offsets.of([TopicPartition(topic, 0)], stable=True)[TopicPartition(topic, 0)][0]
 
@@ -71,3 +75,23 @@ def test_without_any_place_to_begin_the_input_is_named(monkeypatch: pytest.Monke
     app.stream("in", reset="none").to("out")
     with pytest.raises(UserError, match="in-0 has no committed offset of app"):
         begins(app, "in", "earliest", monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("reset", "committed", "offset"),
+    [("latest", 30, 30), ("latest", 19, 50), ("by_duration:PT2H", 19, 40), ("earliest", 19, 19), ("none", 20, 20)],
+)
+def test_the_reset_decides_again_where_retention_has_deleted_what_comes_next(
+    reset: str, committed: int, offset: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Consumers begin at the first record that is left by themselves, as `earliest` has it."""
+    app = App("app")
+    app.stream("in", reset=reset).to("out")
+    assert begins(app, "in", "earliest", monkeypatch, committed) == offset
+
+
+def test_records_that_retention_has_deleted_are_told_where_no_reset_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = App("app")
+    app.stream("in", reset="none").to("out")
+    with pytest.raises(UserError, match="in-0 holds no offset 19 any more"):
+        begins(app, "in", "earliest", monkeypatch, 19)

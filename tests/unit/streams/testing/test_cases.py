@@ -129,6 +129,12 @@ def test_the_fixture_gives_drivers(headwater_streams: Callable[..., Driver]) -> 
     assert [record.value for record in driver.read("totals")] == [3]
 
 
+def test_nothing_is_expected_of_a_topic_that_nothing_writes() -> None:
+    """A slip in its name was as good as nothing to come."""
+    with orders().test() as driver, pytest.raises(UserError, match=r"Line 1 .*Nothing writes to the topic total: "):
+        run(driver, parse('{"expect_none": "total"}'))
+
+
 def test_a_topology_as_a_picture() -> None:
     app = orders()
     app.add_global_store(key_value_store("names&co"), "a<b", Processor)
