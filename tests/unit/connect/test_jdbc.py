@@ -845,6 +845,7 @@ def test_the_topic_of_a_key_is_the_one_that_transforms_made_of_it(database: Data
             "incrementing.column.name",
         ),
         ({"connector.class": "JdbcSource", "query": "SELECT 1"}, "topic.prefix"),
+        ({"connector.class": "JdbcSource", "topic.prefix": "a b"}, "topic.prefix"),
         ({"connector.class": "JdbcSource", "incrementing.column.mapping": "a.*:id,b"}, "incrementing.column.mapping"),
         (
             {"connector.class": "JdbcSource", "mode": "timestamp", "timestamp.columns.mapping": "a.*:at"},
