@@ -281,8 +281,9 @@ a converter does not know is refused.
 the others. Regular expressions are Java's as far as RE2 reads them: no look-around, no back references. Dates reach
 from the year 1 to 9999, times are UTC. `io.debezium.transforms.ExtractNewRecordState` (`ExtractNewRecordState`) makes a
 row of a change of PostgresCdc, or of Debezium itself, so that other sinks can write it;
-`io.debezium.transforms.outbox.EventRouter` (`EventRouter`) makes events of the rows of an outbox table. No other
-transform of Debezium's is here.
+`io.debezium.transforms.outbox.EventRouter` (`EventRouter`) makes events of the rows of an outbox table;
+`ToLogicalTopicRouter` and `ByLogicalTableRouter` send changes of several tables into one topic. No other transform of
+Debezium's is here.
 
 ## A connector of one's own
 

@@ -84,6 +84,8 @@ _TRANSFORMS: Final[dict[str, tuple[str, ...]]] = {
 _DEBEZIUMS: Final = {
     "io.debezium.transforms.ExtractNewRecordState": "new_record_state",
     "io.debezium.transforms.outbox.EventRouter": "event_router",
+    "io.debezium.transforms.ToLogicalTopicRouter": "topic_routing",
+    "io.debezium.transforms.ByLogicalTableRouter": "topic_routing",
 }
 _PREDICATES: Final = ("HasHeaderKey", "RecordIsTombstone", "TopicNameMatches")
 _CONVERTERS: Final[dict[str, tuple[str, str]]] = {

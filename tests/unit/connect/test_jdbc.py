@@ -817,6 +817,24 @@ def test_a_null_stays_one_if_defaults_are_not_to_replace_it(database: Database) 
     assert database("SELECT * FROM t") == [(1, None), (2, None)]
 
 
+def test_numbers_and_texts_are_times_if_that_is_said(database: Database) -> None:
+    schema = s.struct([("id", s.INT64), ("at", s.OPTIONAL_INT64), ("text", s.OPTIONAL_STRING)])
+    for mode, factor in (("MICROSECONDS", 1), ("nanoseconds", 1000)):
+        kit = sink(database, auto_create="true", table_name_format=mode, timestamp_fields_list="at,text", timestamp_precision_mode=mode, insert_mode="upsert", pk_mode="record_value", pk_fields="at")  # fmt: skip
+        moment = 1_577_836_800_123_000 * factor
+        rows = [
+            {"id": each, "at": moment + each * 1000 * factor, "text": str(moment) if each else None} for each in (0, 1)
+        ]
+        kit.put(*(kit.record(Struct(schema, each), schema=schema) for each in rows))  # the second by the first's shape
+        assert database(f"SELECT * FROM {mode} ORDER BY id") == [
+            (0, "2020-01-01 00:00:00.123", None),
+            (1, "2020-01-01 00:00:00.124", "2020-01-01 00:00:00.123"),
+        ]
+        kit.put(kit.record(Struct(schema, {"id": 2, "at": moment, "text": "soon"}), schema=schema))
+        assert "'soon' is no time since 1970" in str(kit.reported[0][1])
+        kit.close()
+
+
 def test_a_value_that_is_a_text_has_a_column_of_its_own(database: Database) -> None:
     kit = sink(database, auto_create="true", pk_mode="kafka", insert_mode="upsert")
     kit.put(kit.record("one", schema=s.STRING), dataclasses.replace(kit.record("two", schema=s.STRING), topic="t"))
@@ -845,6 +863,7 @@ def test_the_topic_of_a_key_is_the_one_that_transforms_made_of_it(database: Data
             "incrementing.column.name",
         ),
         ({"connector.class": "JdbcSource", "query": "SELECT 1"}, "topic.prefix"),
+        ({"connector.class": "JdbcSource", "topic.prefix": "a b"}, "topic.prefix"),
         ({"connector.class": "JdbcSource", "incrementing.column.mapping": "a.*:id,b"}, "incrementing.column.mapping"),
         (
             {"connector.class": "JdbcSource", "mode": "timestamp", "timestamp.columns.mapping": "a.*:at"},

@@ -18,6 +18,9 @@ from headwater.connect.data.logical import WIDE, millis_to_time, millis_to_times
 from headwater.connect.data.schema import Schema, Type
 from headwater.connect.errors import ConnectError, DataError, RetriableError
 
+# Of a timestamp that is as fine as the database has it; others have milliseconds.
+MICROSECONDS: Final[Mapping[str, str]] = {"precision": "microseconds"}
+
 
 class Column(NamedTuple):
     name: str

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import SplitResult, parse_qsl, unquote
 from zoneinfo import ZoneInfo
 
-from headwater.connect.connectors.jdbc_dialects import ALL_TABLES, Column, Dialect, Wanted, refuse_nested
+from headwater.connect.connectors.jdbc_dialects import ALL_TABLES, MICROSECONDS, Column, Dialect, Wanted, refuse_nested
 from headwater.connect.data import schema as s
 from headwater.connect.data.logical import scale_of
 from headwater.connect.data.schema import Schema, Type
@@ -262,7 +262,8 @@ class Mariadb(Dialect):
         if schema.name == s.DECIMAL:
             return f"DECIMAL(65, {scale_of(schema)})"
         if schema.name in (s.DATE, s.TIME, s.TIMESTAMP):
-            return {s.DATE: "DATE", s.TIME: "TIME(3)", s.TIMESTAMP: "DATETIME(3)"}[schema.name or ""]
+            digits = 6 if schema.parameters == MICROSECONDS else 3
+            return {s.DATE: "DATE", s.TIME: "TIME(3)", s.TIMESTAMP: f"DATETIME({digits})"}[schema.name or ""]
         return {
             Type.INT8: "TINYINT",
             Type.INT16: "SMALLINT",

@@ -156,7 +156,7 @@ class Query:
         self, fields: Sequence[Field], schema: Schema, rows: Sequence[Any], following: Sequence[Any]
     ) -> list[SourceRecord]:
         names = [each.name for each in fields]
-        topic = self._config["topic.prefix"] + (self._bare or "")
+        topic = self._config["topic.prefix"].strip() + (self._bare or "")
         now_ms = time.time_ns() // 1_000_000
         made = []
         nexts = [*rows[1:], *following[:1], None]

@@ -6,16 +6,20 @@ once for each such shape.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
-from headwater.connect.connectors.jdbc_dialects import Dialect
+from headwater.connect.connectors.jdbc_dialects import MICROSECONDS, Dialect
 from headwater.connect.data import schema as s
+from headwater.connect.data.logical import millis_to_timestamp
 from headwater.connect.data.record import SinkRecord
 from headwater.connect.data.schema import Schema, Type
 from headwater.connect.data.struct import Struct
 from headwater.connect.errors import DataError
 
 _KAFKA_FIELDS: Final = ("__connect_topic", "__connect_partition", "__connect_offset")
+
+_MICROSECONDS: Final = s.TIMESTAMP_SCHEMA.changed(parameters=MICROSECONDS)
 
 Cell = tuple[Schema, Any]
 
@@ -41,7 +45,7 @@ def row_of(config: Mapping[str, Any], record: SinkRecord) -> Row:
     table = config["table.name.format"].replace("${topic}", record.topic)
     if record.value is None and not config["delete.enabled"]:
         raise DataError("A record without a value: delete.enabled=true makes a deletion of it")
-    keys = _keys(config["pk.mode"], config["pk.fields"], record)
+    keys = _timed(config, _keys(config["pk.mode"], config["pk.fields"], record))
     if record.value is None:
         return Row(table, keys, None)
     if isinstance(record.value, str) and record.value_schema is not None:
@@ -55,7 +59,35 @@ def row_of(config: Mapping[str, Any], record: SinkRecord) -> Row:
         for field in record.value.schema.fields
         if field.name not in keys and (not wanted or field.name in wanted)
     }
-    return Row(table, keys, others, tuple(field.name for field in record.value.schema.fields))
+    return Row(table, keys, _timed(config, others), tuple(field.name for field in record.value.schema.fields))
+
+
+def _timed(config: Mapping[str, Any], cells: dict[str, Cell]) -> dict[str, Cell]:
+    """With the fields of timestamp.fields.list as timestamps."""
+    named = cells.keys() & set(config["timestamp.fields.list"])
+    if not named:
+        return cells
+    moment = _moment_maker(config)
+    made = dict(cells)
+    for name in named:
+        schema, value = cells[name]
+        if schema.type not in (Type.INT64, Type.STRING) or schema.name in s.LOGICAL_NAMES:
+            raise DataError(f"timestamp.fields.list: {name!r} is neither an int64 nor a text")
+        made[name] = _MICROSECONDS.changed(optional=schema.optional, default=moment(schema.default)), moment(value)
+    return made
+
+
+def _moment_maker(config: Mapping[str, Any]) -> Callable[[Any], datetime | None]:
+    """Of what counts microseconds or nanoseconds since 1970."""
+    per_microsecond = 1 if config["timestamp.precision.mode"].lower() == "microseconds" else 1000
+
+    def moment(value: Any) -> datetime | None:
+        try:
+            return None if value is None else millis_to_timestamp(0) + timedelta(microseconds=int(value) // per_microsecond)  # fmt: skip
+        except (ValueError, OverflowError):
+            raise DataError(f"timestamp.fields.list: {value!r} is no time since 1970") from None
+
+    return moment
 
 
 def _text(config: Mapping[str, Any], keys: Mapping[str, Cell], value: str) -> dict[str, Cell]:
@@ -188,6 +220,8 @@ class RowPlanner:
         others = _places(record.value, row.others or {}, self._config["replace.null.with.default"])
         cells = [(name, schema) for name, (schema, _) in row.cells.items()]
         count, table = len(row.keys), row.table
+        timed = [at for at, (_, schema) in enumerate(cells) if schema.parameters == _MICROSECONDS.parameters]
+        moment = _moment_maker(self._config)
         rotated = self._config["insert.mode"] == "update"
         bind = None if self._dialect.binds_as_is else self._dialect.cell_parameter
 
@@ -197,6 +231,8 @@ class RowPlanner:
             else:
                 values = _values(record.key if keys_in == "record_key" else record.value, keys)
             values += _values(record.value, others)
+            for at in timed:
+                values[at] = moment(values[at])
             if bind is not None:
                 values = [bind(table, *cell, value) for cell, value in zip(cells, values, strict=True)]
             return values[count:] + values[:count] if rotated else values

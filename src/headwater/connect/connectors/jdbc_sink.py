@@ -23,7 +23,7 @@ from headwater.connect.connectors.jdbc_url import CONNECTION_KEYS, check_url, di
 from headwater.connect.data.record import SinkRecord
 from headwater.connect.errors import ConnectError, DataError, RetriableError
 
-_REFUSED: Final = ("mssql.use.merge.holdlock", "date.timezone", "trim.sensitive.log", "timestamp.precision.mode", "timestamp.fields.list", "date.calendar.system")  # fmt: skip
+_REFUSED: Final = ("mssql.use.merge.holdlock", "date.timezone", "trim.sensitive.log", "date.calendar.system")  # fmt: skip
 
 
 class JdbcSinkTask(SinkTask):
@@ -258,6 +258,8 @@ class JdbcSinkConnector(SinkConnector):
         text("progress.table", "", MEDIUM, "A table for the offsets, which is made: they change in one transaction with the rows, so that each record is written exactly once, whatever crashes. Empty: at least once."),
         flag("replace.null.with.default", True, MEDIUM, "Whether a null in a field of the value that has a default value becomes that."),
         text("string.output.value.column.name", "record_value", LOW, "The column of values that are texts (StringConverter).", NonEmptyText()),
+        listing("timestamp.fields.list", [], MEDIUM, "Fields, int64 or texts, that count microseconds or nanoseconds since 1970, as Debezium's do: they are written as timestamps."),
+        text("timestamp.precision.mode", "microseconds", MEDIUM, "Which of these they count.", OneOf("microseconds", "nanoseconds", ignore_case=True)),
         listing("table.types", ["TABLE"], LOW, "Which kinds of tables are written to: TABLE, PARTITIONED TABLE, VIEW. It need not be said: a view is written to if the database takes that.", EachOf("TABLE", "PARTITIONED TABLE", "VIEW")),
         flag("auto.create", False, MEDIUM, "Whether a missing table is made."),
         flag("auto.evolve", False, MEDIUM, "Whether missing columns are added."),

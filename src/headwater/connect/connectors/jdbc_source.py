@@ -4,12 +4,13 @@ What a mode can miss is in the docs of `mode`; `jdbc_queries` has the form of of
 """
 
 import contextlib
+import re
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping
 from typing import Any, ClassVar, Final
 
-from headwater.base.config.validators import AtLeast, OneOf
+from headwater.base.config.validators import AtLeast, ConfigValueError, OneOf
 from headwater.connect.api import SourceConnector, SourceTask
 from headwater.connect.config.definition import ConfigDef, ConfigValue
 from headwater.connect.config.keys import HIGH, LOW, MEDIUM, NonEmptyList, flag, listing, long, secret, text, whole
@@ -46,6 +47,15 @@ def wrong_mapping(name: str, entry: str) -> str | None:
     except ConfigError as error:
         return str(error)
     return None
+
+
+class _TopicPrefix:
+    def check(self, name: str, value: object) -> None:
+        if isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9._-]{0,249}", value.strip()) is None:
+            raise ConfigValueError(name, value, "letters, digits, dots, hyphens and underscores, at most 249")
+
+    def __str__(self) -> str:
+        return "letters, digits, dots, hyphens and underscores"
 
 
 class JdbcSourceTask(SourceTask):
@@ -192,7 +202,7 @@ class JdbcSourceConnector(SourceConnector):
         secret("query.masked", None, MEDIUM, "The same, and nobody is shown it."),
         text("query.suffix", "", LOW, "SQL that stands behind each query, such as LIMIT 1000."),
         *FIELD_KEYS,
-        text("topic.prefix", "", HIGH, "The topic of a table is this and its name, without that of its schema."),
+        text("topic.prefix", "", HIGH, "The topic of a table is this and its name, without that of its schema.", _TopicPrefix()),
         whole("poll.interval.ms", 5000, HIGH, "How often a table is asked.", AtLeast(1)),
         whole("batch.max.rows", 100, LOW, "Rows that one poll gives at most.", AtLeast(1)),
         long("table.poll.interval.ms", 60_000, LOW, "How often new and deleted tables are looked for.", AtLeast(1)),

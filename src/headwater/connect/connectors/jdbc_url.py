@@ -35,7 +35,6 @@ _DONE: Final[Mapping[str, str]] = {  # what other properties of the original ask
     "poll.linger.ms": "5000",
     "query.retry.attempts": "-1",
     "table.monitoring.startup.polling.limit.ms": "10000",
-    "timestamp.fields.list": "",
     "transaction.isolation.mode": "DEFAULT",
     "trim.sensitive.log": "false",
 }
