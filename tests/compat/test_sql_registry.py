@@ -64,7 +64,7 @@ def test_schemas_are_read_registered_and_written(tmp_path: Path, group_broker: B
         status, _ = server.call(
             "POST", "/ksql", {"ksql": f"ASSERT SCHEMA SUBJECT '{topic}-nothing' TIMEOUT 1 SECONDS;"}
         )
-        assert status == 400
+        assert status == 417
         server.run(
             f"CREATE TABLE n WITH (kafka_topic='{topic}-n', key_format='AVRO') AS SELECT who, COUNT(*) AS c FROM s GROUP BY who;"
         )
@@ -99,7 +99,7 @@ def test_without_a_registry_the_formats_are_refused_with_words(
     with SqlServer(group_broker.bootstrap, tmp_path, topic) as server:
         text = f"CREATE STREAM s (k STRING KEY, v INT) WITH (kafka_topic='{topic}', value_format='AVRO', partitions=1);"
         status, body = server.call("POST", "/ksql", {"ksql": text})
-        assert (status, "ksql.schema.registry.url" in json.loads(body)["message"]) == (400, True)
+        assert (status, "ksql.schema.registry.url" in json.loads(body)["message"]) == (428, True)
         server.run(text.replace("AVRO", "PROTOBUF_NOSR"))
         server.run("INSERT INTO s VALUES ('a', 3);")
         assert server.ask("SELECT * FROM s;") == [["a", 3]]

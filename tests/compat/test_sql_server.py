@@ -171,7 +171,7 @@ def test_what_a_review_found(group_broker: BrokerProcess, topic: str, tmp_path: 
         status, _ = server.call("POST", "/inserts-stream", {"target": "LOG"})
         assert status == 400
         status, body = server.call("POST", "/query", {"ksql": "PRINT nowhere;"})
-        assert (status, json.loads(body)["error_code"]) == (400, 40001)
+        assert (status, json.loads(body)["error_code"]) == (400, 40000)
         acks = server.insert("s", {"ID": 7, "N": "b", "V": 1}, {"id": 8, "n": "b"}, {"id": 9, "x": 1})
         assert [(each["status"], each["seq"]) for each in acks] == [("ok", 0), ("ok", 1), ("error", 2)]
         assert sorted(server.ask("SELECT id, v FROM s WHERE n = 'b';")) == [[7, 1], [8, None]]
