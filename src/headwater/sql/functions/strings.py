@@ -14,6 +14,7 @@ import re2
 from headwater.sql.budget import spend_text
 from headwater.sql.functions.patterns import pattern
 from headwater.sql.functions.registry import scalar
+from headwater.sql.functions.text_units import counts_units, length_in_units
 from headwater.sql.values import EvaluationError, parse_bytes
 
 _CATEGORY = "STRING"
@@ -33,7 +34,7 @@ def lcase(value: str) -> str:
 
 @scalar("LEN", "(value STRING) -> INTEGER", "How long a text or how many bytes it is.", category=_CATEGORY)
 def length(value: str) -> int:
-    return len(value.encode("utf-16-le", "surrogatepass")) // 2
+    return length_in_units(value)
 
 
 @scalar("LEN", "(value BYTES) -> INTEGER")
@@ -109,12 +110,14 @@ def _start(position: int, length_: int) -> int:
     category=_CATEGORY,
 )
 @scalar("SUBSTRING", "(value BYTES, position INTEGER) -> BYTES")
+@counts_units
 def substring(value: Any, position: int) -> Any:
     return value[_start(position, len(value)) :]
 
 
 @scalar("SUBSTRING", "(value STRING, position INTEGER, length INTEGER) -> STRING")
 @scalar("SUBSTRING", "(value BYTES, position INTEGER, length INTEGER) -> BYTES")
+@counts_units
 def substring_of(value: Any, position: int, count: int) -> Any:
     start = _start(position, len(value))
     return value[start : start + max(count, 0)]
@@ -148,6 +151,7 @@ def instr_from(value: str | None, part: str | None, position: int | None) -> int
 
 
 @scalar("INSTR", "(value STRING, part STRING, position INTEGER, occurrence INTEGER) -> INTEGER", nulls=True)
+@counts_units
 def instr_nth(value: str | None, part: str | None, position: int | None, occurrence: int | None) -> int:
     """A negative position counts from the end, and what is found stands all in front of it."""
     if position is None or occurrence is None:
@@ -170,6 +174,7 @@ def _nth(value: str, part: str, start: int, occurrence: int) -> int:
     return at
 
 
+@counts_units
 def _padded(value: Any, count: int, padding: Any, *, left: bool) -> Any:
     if not padding or count < 0:
         return None
