@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import functools
 import hashlib
 import re
 import uuid as uuids
@@ -328,23 +329,42 @@ def regexp_extract_all_group(text: str, value: str, group: int) -> list[str | No
     category="REGULAR EXPRESSION",
 )
 def regexp_replace(value: str, text: str, new: str) -> str:
-    r"""Groups in `new` are Java's `$1`."""
+    r"""Groups in `new` are Java's `$1` and `${name}`; behind `\` a sign stands for itself."""
     compiled = pattern(text)
     spend_text((len(value) + 1) * (len(new) + 1))
 
-    def replacement(found: Any) -> str:
-        return str(
-            re2.sub(
-                r"\\(.)|\$(\d)",
-                lambda part: part.group(1) if part.group(1) is not None else found.group(int(part.group(2))) or "",
-                new,
-            )
-        )
+    def replacement(found: Any) -> str:  # of text without a match, nobody looks at it
+        pieces = _replacement(new, compiled.groups)
+        return "".join(piece if group is None else found.group(group) or "" for piece, group in pieces)
 
     try:
         return str(compiled.sub(replacement, value))
-    except (IndexError, re2.error) as error:
+    except (IndexError, KeyError, re2.error) as error:
         raise EvaluationError(f"Invalid replacement '{new}': {error}") from None
+
+
+_PIECE = re.compile(
+    r"\\(?P<sign>.)|\$\{(?P<name>[A-Za-z][A-Za-z0-9]*)\}|\$(?P<number>[0-9]+)|(?P<text>[^\\$]+)", re.DOTALL
+)
+
+
+@functools.lru_cache(maxsize=256)
+def _replacement(new: str, groups: int) -> tuple[tuple[str, int | str | None], ...]:
+    """Text as it stands (without a group), and groups. A number has as many digits as there are groups for."""
+    pieces: list[tuple[str, int | str | None]] = []
+    at = 0
+    while at < len(new):
+        found = _PIECE.match(new, at)
+        if found is None:
+            raise EvaluationError(f"Invalid replacement '{new}': Illegal group reference")
+        number = found["number"]
+        if number is not None:
+            digits = next((count for count in range(len(number), 1, -1) if int(number[:count]) <= groups), 1)
+            pieces += [("", int(number[:digits])), (number[digits:], None)]
+        else:
+            pieces.append((found["sign"] or found["text"] or "", found["name"]))
+        at = found.end()
+    return tuple(pieces)
 
 
 @scalar(
