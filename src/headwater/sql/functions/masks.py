@@ -7,6 +7,7 @@ from __future__ import annotations
 import unicodedata
 
 from headwater.sql.functions.registry import scalar
+from headwater.sql.functions.text_units import counts_units
 from headwater.sql.values import EvaluationError
 
 _DEFAULTS = ("X", "x", "n", "-")
@@ -33,11 +34,13 @@ _FOUR = "upper STRING, lower STRING, digit STRING, other STRING"
 
 
 @scalar("MASK", "(value STRING) -> STRING", "Letters become X and x, digits n, all else -.", category=_CATEGORY)
+@counts_units
 def mask(value: str) -> str:
     return _masked(value, _DEFAULTS)
 
 
 @scalar("MASK", f"(value STRING, {_FOUR}) -> STRING", nulls=True)
+@counts_units
 def mask_with(value: str | None, *signs: str | None) -> str | None:
     known = _signs(signs)
     return None if value is None else _masked(value, known)
@@ -61,10 +64,12 @@ def _partly(name: str, description: str, cut: str) -> None:
         at = max(len(value) - count, 0)
         return "", value[:at], value[at:]
 
+    @counts_units
     def plain(value: str, count: int) -> str:
         before, middle, after = parts(value, count)
         return before + _masked(middle, _DEFAULTS) + after
 
+    @counts_units
     def chosen(value: str | None, count: int | None, *signs: str | None) -> str | None:
         if value is None or count is None:
             return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import functools
 import hashlib
 import re
 import uuid as uuids
@@ -14,6 +15,7 @@ import re2
 from headwater.sql.budget import spend_text
 from headwater.sql.functions.patterns import pattern
 from headwater.sql.functions.registry import scalar
+from headwater.sql.functions.text_units import counts_units, length_in_units
 from headwater.sql.values import EvaluationError, parse_bytes
 
 _CATEGORY = "STRING"
@@ -33,7 +35,7 @@ def lcase(value: str) -> str:
 
 @scalar("LEN", "(value STRING) -> INTEGER", "How long a text or how many bytes it is.", category=_CATEGORY)
 def length(value: str) -> int:
-    return len(value.encode("utf-16-le", "surrogatepass")) // 2
+    return length_in_units(value)
 
 
 @scalar("LEN", "(value BYTES) -> INTEGER")
@@ -109,12 +111,14 @@ def _start(position: int, length_: int) -> int:
     category=_CATEGORY,
 )
 @scalar("SUBSTRING", "(value BYTES, position INTEGER) -> BYTES")
+@counts_units
 def substring(value: Any, position: int) -> Any:
     return value[_start(position, len(value)) :]
 
 
 @scalar("SUBSTRING", "(value STRING, position INTEGER, length INTEGER) -> STRING")
 @scalar("SUBSTRING", "(value BYTES, position INTEGER, length INTEGER) -> BYTES")
+@counts_units
 def substring_of(value: Any, position: int, count: int) -> Any:
     start = _start(position, len(value))
     return value[start : start + max(count, 0)]
@@ -148,6 +152,7 @@ def instr_from(value: str | None, part: str | None, position: int | None) -> int
 
 
 @scalar("INSTR", "(value STRING, part STRING, position INTEGER, occurrence INTEGER) -> INTEGER", nulls=True)
+@counts_units
 def instr_nth(value: str | None, part: str | None, position: int | None, occurrence: int | None) -> int:
     """A negative position counts from the end, and what is found stands all in front of it."""
     if position is None or occurrence is None:
@@ -170,6 +175,7 @@ def _nth(value: str, part: str, start: int, occurrence: int) -> int:
     return at
 
 
+@counts_units
 def _padded(value: Any, count: int, padding: Any, *, left: bool) -> Any:
     if not padding or count < 0:
         return None
@@ -323,23 +329,42 @@ def regexp_extract_all_group(text: str, value: str, group: int) -> list[str | No
     category="REGULAR EXPRESSION",
 )
 def regexp_replace(value: str, text: str, new: str) -> str:
-    r"""Groups in `new` are Java's `$1`."""
+    r"""Groups in `new` are Java's `$1` and `${name}`; behind `\` a sign stands for itself."""
     compiled = pattern(text)
     spend_text((len(value) + 1) * (len(new) + 1))
 
-    def replacement(found: Any) -> str:
-        return str(
-            re2.sub(
-                r"\\(.)|\$(\d)",
-                lambda part: part.group(1) if part.group(1) is not None else found.group(int(part.group(2))) or "",
-                new,
-            )
-        )
+    def replacement(found: Any) -> str:  # of text without a match, nobody looks at it
+        pieces = _replacement(new, compiled.groups)
+        return "".join(piece if group is None else found.group(group) or "" for piece, group in pieces)
 
     try:
         return str(compiled.sub(replacement, value))
-    except (IndexError, re2.error) as error:
+    except (IndexError, KeyError, re2.error) as error:
         raise EvaluationError(f"Invalid replacement '{new}': {error}") from None
+
+
+_PIECE = re.compile(
+    r"\\(?P<sign>.)|\$\{(?P<name>[A-Za-z][A-Za-z0-9]*)\}|\$(?P<number>[0-9]+)|(?P<text>[^\\$]+)", re.DOTALL
+)
+
+
+@functools.lru_cache(maxsize=256)
+def _replacement(new: str, groups: int) -> tuple[tuple[str, int | str | None], ...]:
+    """Text as it stands (without a group), and groups. A number has as many digits as there are groups for."""
+    pieces: list[tuple[str, int | str | None]] = []
+    at = 0
+    while at < len(new):
+        found = _PIECE.match(new, at)
+        if found is None:
+            raise EvaluationError(f"Invalid replacement '{new}': Illegal group reference")
+        number = found["number"]
+        if number is not None:
+            digits = next((count for count in range(len(number), 1, -1) if int(number[:count]) <= groups), 1)
+            pieces += [("", int(number[:digits])), (number[digits:], None)]
+        else:
+            pieces.append((found["sign"] or found["text"] or "", found["name"]))
+        at = found.end()
+    return tuple(pieces)
 
 
 @scalar(
