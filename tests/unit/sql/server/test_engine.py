@@ -355,6 +355,8 @@ def test_keys_that_queries_of_an_older_log_made_keep_their_formats() -> None:
     assert [older.session.catalog.sources[each].key_format.name for each in "NTU"] == ["JSON", "JSON", "KAFKA"]
     assert [now.session.catalog.sources[each].key_format.name for each in "NTU"] == ["NONE", "KAFKA", "DELIMITED"]
     assert older.session.formats_keys
+    again = "CREATE OR REPLACE STREAM n AS SELECT * FROM s WHERE v > 1 PARTITION BY NULL;"
+    assert older.apply(5, Command(again).encode()).error is None
 
 
 @pytest.mark.parametrize(
