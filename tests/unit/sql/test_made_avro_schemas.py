@@ -43,7 +43,14 @@ def test_a_record_of_values_has_the_name_that_all_have() -> None:
 
 @pytest.mark.parametrize(
     ("source", "simple"),
-    [("output", "OutputKey"), ("`fOoBaR`", "FoobarKey"), ("`_Foo_bar_`", "FooBarKey"), ("by_page", "ByPageKey")],
+    [
+        ("output", "OutputKey"),
+        ("`fOoBaR`", "FoobarKey"),
+        ("`_Foo_bar_`", "FooBarKey"),
+        ("by_page", "ByPageKey"),
+        ("`my-s`", "KsqlDataSourceSchema"),
+        ("`1st`", "KsqlDataSourceSchema"),
+    ],
 )
 def test_a_record_of_keys_is_named_after_its_source(source: str, simple: str) -> None:
     name = source.strip("`") if "`" in source else source.upper()

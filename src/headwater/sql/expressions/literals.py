@@ -4,8 +4,11 @@ with.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 
 from headwater.sql import values
 from headwater.sql.expressions.casting import decimal_of, exact_boolean
@@ -62,11 +65,50 @@ def beside_operand(item: Compiled, operand: Compiled, node: tree.Expression) -> 
 
 
 def as_moment(node: tree.Expression, given: Compiled, beside: Compiled) -> Compiled:
-    """Text beside ROWTIME, WINDOWSTART or WINDOWEND is a moment: '2020-05-04T10:00' and the like, in milliseconds."""
-    if given.type != types.STRING or beside.type != types.BIGINT or not isinstance(node, tree.Literal):
+    """Text beside ROWTIME, WINDOWSTART or WINDOWEND is a moment: '2020-05-04T10:00' and the like, in milliseconds.
+    Text beside a DATE, TIME or TIMESTAMP is read when rows are compared, unless only ISO reads it so: with a blank
+    before the time, or with microseconds. Statements had that before texts were read to the letter of ksqlDB.
+    """
+    if given.type != types.STRING or beside.type is None or not isinstance(node, tree.Literal):
         return given
-    try:
-        value = values.millis(values.parse_timestamp(str(node.value)))
-    except EvaluationError:
+    text = str(node.value)
+    if beside.type == types.BIGINT:
+        moment = _read(text, values.parse_timestamp, _iso_timestamp)
+        return given if moment is None else _constant(types.BIGINT, values.millis(moment))
+    readers = _READERS.get(beside.type.base)
+    if readers is None or _read(text, readers[0]) is not None:
         return given
-    return Compiled(types.BIGINT, lambda _: value)
+    value = _read(text, readers[1])
+    return given if value is None else _constant(beside.type, value)
+
+
+def _constant(given: Type, value: Any) -> Compiled:
+    return Compiled(given, lambda _: value)
+
+
+def _read(text: str, *readers: Callable[[str], Any]) -> Any:
+    """As the first reads it that can; None: none of them can."""
+    for each in readers:
+        with contextlib.suppress(EvaluationError, ValueError, OverflowError):
+            return each(text)
+    return None
+
+
+def _iso_timestamp(text: str) -> datetime:
+    moment = datetime.fromisoformat(text.strip())
+    return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
+
+
+def _iso_date(text: str) -> date:
+    return date.fromisoformat(text.strip()[:10])
+
+
+def _iso_time(text: str) -> time:
+    return time.fromisoformat(text.strip()).replace(tzinfo=None)
+
+
+_READERS: Final[dict[Base, tuple[Callable[[str], Any], Callable[[str], Any]]]] = {
+    Base.DATE: (values.parse_date, _iso_date),
+    Base.TIME: (values.parse_time, _iso_time),
+    Base.TIMESTAMP: (values.parse_timestamp, _iso_timestamp),
+}

@@ -46,7 +46,8 @@ class FormatOptions:
     )
     schema_id: int | None = None  # the schema to write with, where the statement names one
     full_name: str | None = None  # of the record or message
-    record_name: str | None = None  # of a record of Avro, where nothing says how it is called
+    # Of a record of Avro, where nothing says how it is called. Its bytes are the same whatever it is called.
+    record_name: str | None = field(default=None, compare=False)
     nullable: str | None = None  # how Protobuf tells NULL from a default: OPTIONAL or WRAPPER
     schemas: Schemas | None = field(default=None, compare=False, repr=False)
 

@@ -12,9 +12,10 @@ import functools
 import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
-from typing import Final, Literal
+from typing import Any, Final, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from headwater.sql.functions import patterns
 from headwater.sql.values import EvaluationError
 
 Kind = Literal["date", "time", "moment"]
@@ -227,9 +228,9 @@ def _zone_text(letter: str, count: int, moment: datetime) -> str:
 
 
 @functools.lru_cache(maxsize=256)
-def _reader(pattern: str) -> tuple[re.Pattern[str], tuple[str, ...]]:
-    """A regular expression over the text, and the meaning of each of its groups. Each group is bounded, so it ends
-    quickly.
+def _reader(pattern: str) -> tuple[Any, tuple[str, ...]]:
+    """A regular expression over the text, and the meaning of each of its groups. It is RE2's: Python's tries each of
+    many `[...]` with and without, and with fifty of them it never ends.
     """
     pieces, letters = [], []
     parts = parts_of(pattern)
@@ -243,7 +244,7 @@ def _reader(pattern: str) -> tuple[re.Pattern[str], tuple[str, ...]]:
         adjacent = place + 1 < len(parts) and parts[place + 1].letter.isalpha()
         pieces.append(f"({_expected(part, adjacent=adjacent)})")
         letters.append(part.letter + ("2" if part.letter in "yu" and part.count == 2 else ""))
-    return re.compile("".join(pieces), re.IGNORECASE), tuple(letters)
+    return patterns.pattern("(?i)" + "".join(pieces)), tuple(letters)
 
 
 def _expected(part: Part, *, adjacent: bool) -> str:
@@ -276,7 +277,10 @@ def parse_moment(pattern: str, text: str, default_zone: tzinfo | None = None, ki
     DATE, and nothing of it for a TIME.
     """
     expression, letters = _reader(pattern)
-    found = expression.fullmatch(text)
+    try:
+        found = expression.fullmatch(text)
+    except ValueError:  # half a character, which has no bytes
+        found = None
     if found is None:
         raise EvaluationError(f"Text '{text}' could not be parsed with the pattern '{pattern}'")
     read = {letter: said for letter, said in zip(letters, found.groups(), strict=True) if said is not None}

@@ -39,14 +39,19 @@ def _path(path: str) -> tuple[str, ...]:
         if found is None:
             break
         quoted = found["quoted"]
-        steps.append(_ESCAPED.sub(r"\1", quoted) if quoted is not None else found["name"] or found["index"])
+        plain = found["name"] or found["index"] or found["single"] or ""
+        steps.append(_ESCAPED.sub(r"\1", quoted) if quoted is not None else plain)
         at = found.end()
     if not path.startswith("$") or at < len(path):
         raise EvaluationError(f"Invalid JSON path: '{path}'")
     return tuple(steps)
 
 
-_STEP: Final = re.compile(r"""\.(?P<name>[\w:@]+)|\[(?:"(?P<quoted>(?:[^"\\]|\\["\\])*)"|(?P<index>\w+))\]""")
+# Names may also have signs that ksqlDB takes between quotes alone (`$.a-b`), and either quotes: whoever wrote them so
+# means nothing else.
+_STEP: Final = re.compile(
+    r"""\.(?P<name>[^.\[\]'"\s]+)|\[(?:"(?P<quoted>(?:[^"\\]|\\["\\])*)"|'(?P<single>[^']*)'|(?P<index>[^\[\]'"\s]+))\]"""
+)
 _ESCAPED: Final = re.compile(r"\\(.)")
 _PLACE: Final = re.compile(r"[0-9]{1,9}")
 

@@ -21,7 +21,10 @@ def counts_units(call: _Call) -> _Call:
 
     @functools.wraps(call)
     def counted(*given: Any, **more: Any) -> Any:
-        if not any(isinstance(each, str) and not each.isascii() and max(each) > "\uffff" for each in given):
+        for each in given:
+            if isinstance(each, str) and length_in_units(each) != len(each):
+                break
+        else:
             return call(*given, **more)
         found = call(*[_units(each) if isinstance(each, str) else each for each in given], **more)
         return _text(found) if isinstance(found, str) else found

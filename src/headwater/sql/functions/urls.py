@@ -21,8 +21,10 @@ _SERVER: Final = re.compile(
     r"(?:[^@]*@)?"
     r"(?P<host>\[[0-9A-Fa-f:.]+(?:%[\w.]+)?\]|\d{1,3}(?:\.\d{1,3}){3}"
     r"|(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?\.)*[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?\.?)"
-    r"(?::(?P<port>\d*))?"
+    r"(?::0*(?P<port>\d{0,10}))?",
+    re.ASCII,
 )
+_PORT_MAX: Final = 2**31 - 1
 
 
 class _Url(NamedTuple):
@@ -37,7 +39,9 @@ class _Url(NamedTuple):
 
 
 def _read(url: str) -> _Url:
-    """Raises EvaluationError. A name of a server that is none (`my_host`) is no host, and has no port."""
+    """Raises EvaluationError. A name of a server that is none (`my_host`, or one with a port beyond an
+    INTEGER) is no host, and has no port.
+    """
     found = _PARTS.fullmatch(url)
     scheme, authority, path, query, fragment = found.groups() if found else (None,) * 5
     if found is None or path is None or _ILLEGAL.search(url) or _BRACKETS.search(path):
@@ -52,6 +56,8 @@ def _read(url: str) -> _Url:
     if authority is not None and _BRACKETS.search(authority) and server is None:
         raise EvaluationError(f"URL input has invalid syntax: {url}")
     host, port = (server["host"], server["port"]) if server else (None, None)
+    if port and int(port) > _PORT_MAX:
+        host = port = None
     return _Url(scheme, host, int(port) if port else None, _plain(path), _plain(query), _plain(fragment))
 
 

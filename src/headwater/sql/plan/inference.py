@@ -6,8 +6,10 @@ Everything here asks the registry, so it is done when a statement is checked, ne
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from decimal import Decimal
+from typing import Final
 
 from headwater.sql.formats.library import format_named, with_registry
 from headwater.sql.formats.port import Field, FormatOptions
@@ -18,6 +20,8 @@ from headwater.sql.language.errors import RegistryMissingError, SchemaMissingErr
 from headwater.sql.language.tree import Role, SourceKind
 from headwater.sql.plan import properties as clauses
 from headwater.sql.plan.catalog import Column, RowFormat, SourceInfo, changed_or_missing
+
+_AVRO_NAME: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 
 
 def placed(source: SourceInfo, schemas: Schemas | None) -> SourceInfo:
@@ -32,9 +36,12 @@ def placed(source: SourceInfo, schemas: Schemas | None) -> SourceInfo:
     )
 
 
-def _record_of_keys(source: str) -> str:
-    """As ksqlDB calls it: classes that are generated of several topics' keys do not have one name."""
-    return f"{AVRO_NAMESPACE}.{''.join(each.capitalize() for each in source.split('_'))}Key"
+def _record_of_keys(source: str) -> str | None:
+    """As ksqlDB calls it: classes that are generated of several topics' keys do not have one name. None: Avro has no
+    such name, and registries refuse it (a source between quotes may be called anything).
+    """
+    name = f"{''.join(each.capitalize() for each in source.split('_'))}Key"
+    return f"{AVRO_NAMESPACE}.{name}" if _AVRO_NAME.fullmatch(name) else None
 
 
 def _placed(given: RowFormat, subject: str, schemas: Schemas | None, used: bool, record_name: str | None) -> RowFormat:

@@ -69,7 +69,7 @@ class QueryBuilder:
         rows go to whoever asked, so all columns are in the row, and the key need not be selected. `throws`: a row of a
         source without a time ends the query. `store`: of the groups of the query that this one goes on for.
         `spreads_bounds`: `*` of a join has the bounds of windows. `default_key`: the format of keys where the source
-        has none, as `ksql.persistence.default.format.key` says.
+        has none, as `ksql.persistence.default.format.key` says; None: KAFKA, as it was before that counted.
         """
         self._app = app
         self._catalog = catalog
@@ -214,8 +214,11 @@ def sink_of(
     wraps: bool = True,
     default_key: str | None = None,
 ) -> SourceInfo:
-    """The stream or table that CREATE ... AS makes."""
+    """The stream or table that CREATE ... AS makes. `default_key`: as of `QueryBuilder`; with None, what PARTITION BY
+    NULL makes has the format of the keys that it has no more.
+    """
     relation = result.relation
+    is_keyless = default_key is not None and partitions_by_null(query)
     if with_.wrap_single is not None and len(result.value) != 1:
         raise SqlError(
             "'WRAP_SINGLE_VALUE' is only valid for single-field value schemas",
@@ -240,7 +243,7 @@ def sink_of(
         statement.kind,
         with_.topic or statement.name,
         (*result.key, *result.value),
-        RowFormat("NONE") if partitions_by_null(query) else with_.key(_default_key(relation, query, default_key)),
+        RowFormat("NONE") if is_keyless else with_.key(_default_key(relation, query, default_key)),
         with_.value(relation.value_format, wraps=wraps or len(result.value) != 1),
         relation.window,
         with_.timestamp,

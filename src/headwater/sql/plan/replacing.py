@@ -54,6 +54,8 @@ def _topic(source: SourceInfo) -> str:
 
 
 def _format(source: SourceInfo, *, key: bool) -> str:
+    if key and not source.key_columns:
+        return "NONE"  # whatever it would be: what PARTITION BY NULL makes had one in older logs
     known = source.key_format if key else source.value_format
     options, marks = known.options, [known.name]
     if known.name == "DELIMITED":

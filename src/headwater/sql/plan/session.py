@@ -89,6 +89,7 @@ class Session:
     # accepted without, and their queries must stay what they are.
     checks_successors: bool = True
     spreads_bounds: bool = True  # the same of `*` of a join of windowed streams, which has the bounds of their windows
+    formats_keys: bool = True  # the same of keys that queries make, or leave out
     used_ids: set[str] = field(default_factory=set)  # of QUERY_ID
     ended: set[str] = field(default_factory=set)  # applications of queries that are no more
     declared: Shape | None = None  # of the CREATE FUNCTION that was accepted elsewhere: its code need not be here
@@ -191,6 +192,10 @@ class Session:
         """Of keys and of values, for statements that name none."""
         given = (self.settings.get(KEY_FORMAT), self.settings.get(VALUE_FORMAT))
         return given[0] and given[0].upper(), given[1] and given[1].upper()
+
+    def _default_key(self) -> str | None:
+        """Of keys that a query makes; None: as in older logs, for it has rows under such keys."""
+        return (self._default_formats()[0] or properties.DEFAULT_KEY_FORMAT) if self.formats_keys else None
 
     def _wraps(self) -> bool:
         return self.settings.get(WRAP_SINGLE, "true").lower() != "false"
@@ -374,7 +379,7 @@ class Session:
             throws=throws,
             store=store,
             spreads_bounds=self.spreads_bounds,
-            default_key=self._default_formats()[0],
+            default_key=self._default_key(),
         )
 
     def _is_set(self, name: str) -> bool:
@@ -413,7 +418,7 @@ class Session:
         builder = self._builder(app, errors, _store_of(replaced))
         result = builder.build(statement.query, statement.name, with_)
         footing = replacing.footing_of(statement.query, self.catalog, builder.grouped)
-        wraps, default_key = self._wraps(), self._default_formats()[0]
+        wraps, default_key = self._wraps(), self._default_key()
         sink = queries.sink_of(
             statement, result, with_, statement.query, query_id, wraps=wraps, default_key=default_key
         )

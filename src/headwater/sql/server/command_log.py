@@ -19,10 +19,11 @@ from headwater.client.types import NewTopic
 from headwater.sql.server.closing import LAST_WORDS_S
 
 _FOREVER: Final = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
-VERSION: Final = 4
+VERSION: Final = 5
 QUERIES_NAMED: Final = 2  # before, QUERY_ID of INSERT INTO was read over
 SUCCESSORS_CHECKED: Final = 3  # before, OR REPLACE of columns was not checked, and a QUERY_ID used again went on
 BOUNDS_SPREAD: Final = 4  # before, * of a join of windowed streams had no bounds of their windows
+KEYS_FORMATTED: Final = 5  # before, keys that queries made had no format of their statement, and PARTITION BY NULL one
 
 
 @dataclass(frozen=True, slots=True)

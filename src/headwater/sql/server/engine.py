@@ -22,7 +22,13 @@ from headwater.sql.language.tree import SourceKind
 from headwater.sql.plan.insertion import Insertion
 from headwater.sql.plan.processing_errors import Listener
 from headwater.sql.plan.session import PersistentQuery, Session
-from headwater.sql.server.command_log import BOUNDS_SPREAD, QUERIES_NAMED, SUCCESSORS_CHECKED, Command
+from headwater.sql.server.command_log import (
+    BOUNDS_SPREAD,
+    KEYS_FORMATTED,
+    QUERIES_NAMED,
+    SUCCESSORS_CHECKED,
+    Command,
+)
 from headwater.sql.server.config import bare
 from headwater.sql.server.settable import check_system
 
@@ -164,6 +170,7 @@ class Engine:
         trial.names_queries = command.version >= QUERIES_NAMED  # else a query that runs would begin anew
         trial.checks_successors = command.version >= SUCCESSORS_CHECKED
         trial.spreads_bounds = command.version >= BOUNDS_SPREAD
+        trial.formats_keys = command.version >= KEYS_FORMATTED
         command_id = "unknown"
         try:
             (statement,) = trial.parse(command.statement, accepted=True)
@@ -181,6 +188,7 @@ class Engine:
             self.system = {**self.system, bare(statement.name): statement.value}
         trial.settings, trial.declared = {}, None
         trial.checks_schemas = trial.names_queries = trial.checks_successors = trial.spreads_bounds = True
+        trial.formats_keys = True
         before, self.session = self.session, trial
         query_id = done.id if isinstance(done, PersistentQuery) else None
         idle, ends = _what_was_there(statement, before), _ends_any(before, trial)

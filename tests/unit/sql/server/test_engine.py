@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from headwater.sql.formats.registry.port import MemorySchemas
 from headwater.sql.functions.python_functions import EVERYTHING
 from headwater.sql.language.errors import NotAllowedHereError, SqlError
 from headwater.sql.language.parser import parse
@@ -335,3 +336,44 @@ def test_a_star_of_windowed_streams_of_an_older_log_stays_what_it_was() -> None:
     assert [each.name for each in older.session.catalog.sources["J"].columns] == ["P_K", "P_V", "Q_K", "Q_V"]
     assert "P_WINDOWSTART" in [each.name for each in now.session.catalog.sources["J"].columns]
     assert older.session.spreads_bounds
+
+
+def test_keys_that_queries_of_an_older_log_made_keep_their_formats() -> None:
+    """A default format counts for them since, and PARTITION BY NULL leaves none; rows have the older ones."""
+    default = {"ksql.persistence.default.format.key": "DELIMITED"}
+    statements = [
+        ("CREATE STREAM s (id INT KEY, v INT) WITH (kafka_topic='in', format='JSON');", {}),
+        ("CREATE STREAM r (v INT) WITH (kafka_topic='raw', key_format='NONE', value_format='JSON');", {}),
+        ("CREATE STREAM n AS SELECT * FROM s PARTITION BY NULL;", {}),
+        ("CREATE TABLE t AS SELECT v, COUNT(*) AS c FROM n GROUP BY v;", {}),
+        ("CREATE TABLE u AS SELECT v, COUNT(*) AS c FROM r GROUP BY v;", default),
+    ]
+    older, now = _engine(), _engine()
+    for offset, (statement, properties) in enumerate(statements):
+        older.apply(offset, Command(statement, properties, version=4).encode())
+        now.apply(offset, Command(statement, properties).encode())
+    assert [older.session.catalog.sources[each].key_format.name for each in "NTU"] == ["JSON", "JSON", "KAFKA"]
+    assert [now.session.catalog.sources[each].key_format.name for each in "NTU"] == ["NONE", "KAFKA", "DELIMITED"]
+    assert older.session.formats_keys
+    again = "CREATE OR REPLACE STREAM n AS SELECT * FROM s WHERE v > 1 PARTITION BY NULL;"
+    assert older.apply(5, Command(again).encode()).error is None
+
+
+@pytest.mark.parametrize(
+    "condition",
+    ["ROWTIME > '2021-01-01 10:00:00'", "ROWTIME BETWEEN '2021-01-01 10:00' AND '2021-01-01T10:00:00.123456'"],
+)
+def test_moments_of_logged_statements_are_read_though_no_cast_reads_them(condition: str) -> None:
+    engine = _engine(_STREAM)
+    outcome = engine.apply(1, Command(f"CREATE STREAM t AS SELECT * FROM s WHERE {condition};", version=4).encode())
+    assert outcome.error is None
+
+
+def test_sources_of_one_topic_with_keys_of_avro_are_joined_as_they_are() -> None:
+    """Their keys are records of other names, and the same bytes."""
+    engine = Engine("default_", "nowhere:1", MemorySchemas())
+    keys = "id STRING KEY, v INT) WITH (kafka_topic='in', format='AVRO');"
+    joined = "CREATE STREAM j AS SELECT p.id, p.v FROM p JOIN q WITHIN 1 HOUR ON p.id = q.id;"
+    for offset, statement in enumerate((f"CREATE STREAM p ({keys}", f"CREATE STREAM q ({keys}", joined)):
+        assert engine.apply(offset, Command(statement).encode()).error is None
+    assert _internal(engine.session.queries["CSAS_J_2"].app.topology()) == []
