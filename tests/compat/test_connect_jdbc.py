@@ -285,8 +285,36 @@ def test_a_missing_right_fails_the_task(database: Postgres, missing: str) -> Non
     rows(database, "GRANT USAGE ON SCHEMA sales TO reader; GRANT SELECT ON sales.t TO reader")
     rows(database, f"REVOKE {missing} FROM reader")
     with pytest.raises(ConnectError, match="permission denied") as told:
-        first_of(database, connection_user="reader")
+        first_of(database, connection_user="reader", table_whitelist="t")
     assert not isinstance(told.value, RetriableError)
+
+
+def test_tables_that_the_user_may_not_read_are_none_unless_a_list_names_them(database: Postgres) -> None:
+    """With those of every schema, they failed the task of a connector that had worked."""
+    rows(
+        database,
+        "CREATE SCHEMA hidden; CREATE TABLE hidden.u (id INT); CREATE TABLE t (id INT); CREATE TABLE v (id INT)",
+    )
+    rows(database, "CREATE ROLE reader LOGIN; GRANT SELECT ON t TO reader; GRANT SELECT ON hidden.u TO reader")
+    rows(database, "INSERT INTO t VALUES (1)")
+    for config in ({}, {"table_blacklist": "w"}):
+        kit = source(database, connection_user="reader", **config)
+        assert kit.connector.task_configs(9)[0]["tables"] == "public.t"  # type: ignore[attr-defined]
+        kit.connector.stop()
+    with pytest.raises(ConnectError, match="permission denied"):
+        first_of(database, connection_user="reader", table_include_list="public.v")
+
+
+def test_columns_in_other_letters_are_others_and_are_added(database: Postgres) -> None:
+    """The column was taken for the one that is there, and the database refused each row."""
+    rows(database, 'CREATE TABLE t (id INT, "Name" TEXT)')
+    schema = s.struct([("id", s.INT32), ("name", s.OPTIONAL_STRING)])
+    for evolve, expected in (("false", "The table 't' has no column 'name', and auto.evolve is false"), ("true", "")):
+        sink = SinkKit(JdbcSinkConnector, {"connection.url": f"jdbc:{database.url}", "table.name.format": "t", "auto.evolve": evolve})  # fmt: skip
+        sink.put(sink.record(Struct(schema, {"id": 1, "name": "x"}), schema=schema))
+        sink.close()
+        assert "".join(str(error) for _, error in sink.reported) == expected
+    assert rows(database, 'SELECT id, "Name", name FROM t') == [(1, None, "x")]
 
 
 def test_a_value_that_cannot_be_read_fails_the_task(database: Postgres) -> None:

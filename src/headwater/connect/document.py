@@ -315,7 +315,8 @@ converted. Record by record go those with headers, a batch with several schemas,
 be read, and what the two ways would differ in. Of Avro: maps, unions of several types, UUIDs, decimals within arrays
 and structs, structs that are null. Of Protobuf: `google.protobuf.Duration`, maps that are written as messages, a key
 that a map has twice. Of JSON: maps, decimals, several types in one place, and batches with a value of another type than
-the schema's, a property that it does not name, or a document of several lines. """
+the schema's, a property that it does not name, or a document of several lines.
+"""
 
 _METRICS: Final = """\
 ## Metrics

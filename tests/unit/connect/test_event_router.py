@@ -96,11 +96,16 @@ def test_a_payload_of_json_may_become_a_struct(caplog: pytest.LogCaptureFixture)
     assert caplog.text.count("event=payload-not-expanded") == 4
 
 
+def _both(name: str) -> Schema:
+    return s.struct([("x", s.OPTIONAL_INT32), ("y", s.OPTIONAL_INT32)], name=name, optional=True)
+
+
 @pytest.mark.parametrize(
     ("text", "kinds"),
     [
         ('{"a": 1, "b": 3000000000, "c": 1.5, "d": true, "e": "x"}', [s.OPTIONAL_INT32, s.OPTIONAL_INT64, s.OPTIONAL_FLOAT64, s.OPTIONAL_BOOLEAN, s.OPTIONAL_STRING]),
         ('{"n": null, "e": []}', [s.OPTIONAL_BYTES, s.array(s.OPTIONAL_STRING, optional=True)]),
+        ('{"o": [{"a": {"x": 1}, "b": [{"x": 1}]}, {"a": {"y": 2}, "b": [{"y": 2}]}]}', [s.array(s.struct([("a", _both("p.o.a")), ("b", s.array(_both("p.o.b"), optional=True))], name="p.o", optional=True), optional=True)]),
         ('{"o": [{"a": null}, {"a": 1, "b": 2}]}', [s.array(s.struct([("a", s.OPTIONAL_INT32), ("b", s.OPTIONAL_INT32)], name="p.o", optional=True), optional=True)]),
     ],
 )  # fmt: skip

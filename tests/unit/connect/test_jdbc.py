@@ -1,6 +1,7 @@
 """JdbcSource and JdbcSink on SQLite, without Kafka."""
 
 import dataclasses
+import math
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -419,6 +420,42 @@ def test_a_suffix_stands_behind_each_query(database: Database, sources: list[Sou
     assert sources[0].rows()[0] == {"id": 2}
 
 
+def test_generated_columns_are_read(database: Database, sources: list[Source]) -> None:
+    """The task failed with a KeyError."""
+    database("CREATE TABLE t (a INTEGER NOT NULL, b INTEGER AS (a * 2), c INTEGER AS (a * 3) STORED)")
+    database("CREATE VIRTUAL TABLE words USING fts5(word)")
+    database("INSERT INTO t VALUES (1)")
+    database("INSERT INTO words VALUES ('x')")
+    for table, expected in (("t", {"a": 1, "b": 2, "c": 3}), ("words", {"word": "x"})):
+        sources.append(Source(database, table_whitelist=table))
+        assert sources[-1].rows()[0] == expected
+
+
+def test_what_the_database_says_of_a_masked_query_is_not_shown(database: Database, sources: list[Source]) -> None:
+    sources.append(Source(database, query_masked="SELECT 1 FROM t WHERE token = 'hunter2' AND"))
+    with pytest.raises(ConnectError) as told:
+        sources[0].task.poll()
+    assert str(told.value) == (
+        "The database refused query.masked or its rows (SQLITE_ERROR); what it said is not shown, for it may cite the query"
+    )
+    sources.append(Source(database, query_masked="SELECT hunter2"))
+    with pytest.raises(ConnectError, match="SQLITE_ERROR") as told:
+        sources[1].task.poll()
+    assert "hunter2" not in str(told.value)
+
+
+def test_a_number_that_comes_as_text_may_have_zeros_behind_its_point(database: Database, sources: list[Source]) -> None:
+    """PostgreSQL's NUMERIC(10, 2) does, and failed the task."""
+    database("CREATE TABLE t (id TEXT NOT NULL)")
+    database("INSERT INTO t VALUES ('5.00')")
+    sources.append(Source(database, mode="incrementing", incrementing_column_name="id"))
+    assert sources[0].task.poll()[0].source_offset == {"incrementing": 5}
+    database("UPDATE t SET id = '5.5'")
+    sources.append(Source(database, mode="incrementing", incrementing_column_name="id"))
+    with pytest.raises(ConnectError, match="a column of whole numbers"):
+        sources[1].task.poll()
+
+
 def test_offsets_under_the_bare_name_of_a_table_count_where_its_whole_name_has_none() -> None:
     reader: Any = SimpleNamespace(
         all=lambda: [
@@ -768,6 +805,19 @@ def test_what_has_no_schema_or_no_table_is_told(database: Database) -> None:
     put(kit, row(1))
     assert str(kit.reported[1][1]) == "There is no table 't', and auto.create is false"
     kit.close()
+
+
+def test_a_column_whose_default_no_sql_has_is_added_to_rows_that_are_there(database: Database) -> None:
+    """NOT NULL, the database refused it."""
+    database("CREATE TABLE t (id INTEGER)")
+    database("INSERT INTO t VALUES (1)")
+    old = s.TIMESTAMP_SCHEMA.changed(default=datetime(900, 1, 1, tzinfo=UTC))
+    schema = s.struct([("id", s.INT64), ("x", s.FLOAT64.changed(default=math.inf)), ("at", old)])
+    kit = sink(database, auto_evolve="true")
+    kit.put(kit.record(Struct(schema, {"id": 2}), schema=schema))
+    kit.close()
+    moment = "0900-01-01 00:00:00.000"
+    assert database("SELECT * FROM t") == [(1, None, moment), (2, math.inf, moment)]
 
 
 def test_a_record_whose_fields_the_table_has_not_is_reported_and_the_others_are_written(database: Database) -> None:

@@ -170,6 +170,16 @@ def test_a_business_key_goes_by_the_paths_of_its_fields() -> None:
     assert made == Write("replace", {"a.x": {"$eq": 1}, "c": {"$eq": 3}}, {"a": {"x": 1, "y": 2}, "c": 3})
 
 
+def test_a_business_key_of_a_document_without_fields_finds_no_other_document() -> None:
+    """Its filter was empty: any document was replaced, or deleted."""
+    partial = {"type": "allowlist", "list": "a"}
+    config = {f"document_id_strategy_partial_key_projection_{name}": value for name, value in partial.items()}
+    for strategy, kind in (("ReplaceOneBusinessKeyStrategy", "replace"), ("DeleteOneBusinessKeyStrategy", "delete")):
+        made = write({"v": 1}, {"a": {"x": 1}}, document_id_strategy="PartialKeyStrategy", writemodel_strategy=strategy, **config)  # fmt: skip
+        assert made is not None
+        assert (made.kind, made.filter) == (kind, {"a": {"$eq": {}}})
+
+
 def test_a_deletion_by_a_record_with_a_value_goes_by_its_key() -> None:
     deletes = {"writemodel_strategy": "DeleteOneDefaultStrategy"}
     assert write({"v": 1}, {"_id": 5}, **deletes) == Write("delete", {"_id": {"$eq": 5}})

@@ -35,6 +35,7 @@ class Wanted(NamedTuple):
     kinds: frozenset[str] = frozenset({"TABLE"})  # of `Dialect.table_kinds`
     schema_pattern: str | None = None  # as LIKE has it; None: all that are not the database's own
     catalog: str | None = None  # another database, for those in which a connection reaches several
+    only_readable: bool = False  # those that the user may read, for databases that list others too
 
 
 ALL_TABLES: Final = Wanted()
@@ -155,7 +156,7 @@ class Dialect:
 
     def _moment(self, value: date | time) -> str:
         if isinstance(value, datetime):
-            return value.astimezone(self.zone).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+            return value.astimezone(self.zone).replace(tzinfo=None).isoformat(" ", "milliseconds")
         return value.isoformat("milliseconds") if isinstance(value, time) else value.isoformat()
 
     def key_type(self, schema: Schema) -> str:
@@ -204,6 +205,10 @@ class Dialect:
             raise DataError("A name has a null character in it")
         mark = self.quotation_mark
         return self.escaped(mark + name.replace(mark, mark * 2) + mark)
+
+    def told_apart(self, column: str) -> str:
+        """The same for two names that are one column to the database."""
+        return column.casefold()
 
     def insert(self, table: str, columns: Sequence[str]) -> str:
         names = ", ".join(self.quote_column(each) for each in columns)
@@ -287,14 +292,15 @@ class Sqlite(Dialect):
         return sorted(name for name, kind in found if kind in kinds)
 
     def columns(self, connection: Any, table: str) -> list[Column]:
-        found = connection.execute(f"PRAGMA table_info({self.quote(table)})").fetchall()
+        found = connection.execute(f"PRAGMA table_xinfo({self.quote(table)})").fetchall()
         made_by = connection.execute("SELECT sql FROM sqlite_master WHERE name = ?", self.parts(table)).fetchone()
         counts_up = (
             made_by is not None and "AUTOINCREMENT" in str(made_by[0]).upper()
         )  # of the key then, and of no other
         return [
             Column(name, _sqlite_schema(kind, bool(not_null or key)), bool(key), counts_up and bool(key))
-            for _, name, kind, not_null, _, key in found
+            for _, name, kind, not_null, _, key, hidden in found
+            if hidden != 1  # of a virtual table; generated ones have other numbers
         ]
 
     def result_columns(self, description: Sequence[Any], rows: Sequence[Sequence[Any]]) -> list[Column]:
@@ -337,7 +343,7 @@ class Sqlite(Dialect):
     def to_parameter(self, schema: Schema, value: Any) -> Any:
         value = super().to_parameter(schema, value)
         if isinstance(value, datetime):
-            return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+            return value.astimezone(UTC).replace(tzinfo=None).isoformat(" ", "milliseconds")
         return str(value) if isinstance(value, date | time | Decimal) else value
 
 

@@ -148,6 +148,10 @@ class Postgresql(Dialect):
     def quote_column(self, name: str) -> str:
         return super().quote_column(name.lower() if self.folds_names else name)
 
+    def told_apart(self, column: str) -> str:
+        """Quoted names have their letters."""
+        return column.lower() if self.folds_names else column
+
     def cursor(self, connection: Any) -> Any:
         return connection.cursor(name="headwater_connect")
 
@@ -158,6 +162,8 @@ class Postgresql(Dialect):
             "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
             f" WHERE c.relkind::text = ANY (%s) AND n.nspname LIKE %s AND NOT ({_SYSTEM})"
         )
+        if wanted.only_readable:
+            sql += " AND has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')"
         found = connection.execute(sql, (kinds, *schemas)).fetchall()
         return sorted(self.whole_name(schema, name) for schema, name in found)
 

@@ -195,11 +195,12 @@ class Query:
             ) from None
 
     def _number(self, found: Any) -> int:
-        try:
-            number = int(found)
+        try:  # PostgreSQL's NUMERIC comes as text
+            exact = Decimal(found.strip()) if isinstance(found, str) else found
+            number = int(exact)
         except (ValueError, TypeError, ArithmeticError):
-            number = None
-        if number is None or (isinstance(found, float | Decimal) and number != found):
+            exact = number = None
+        if number is None or (isinstance(exact, float | Decimal) and number != exact):
             raise ConnectError(
                 f"The column {self._incrementing!r} of {self.table or 'the query'} has the value {found!r}: "
                 "incrementing.column.name is a column of whole numbers"

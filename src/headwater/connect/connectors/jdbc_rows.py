@@ -270,9 +270,11 @@ def add_column(dialect: Dialect, table: str, name: str, schema: Schema) -> str:
 
 
 def _column(dialect: Dialect, schema: Schema, *, key: bool = False) -> str:
-    """Its type, and the default that the schema has, which rows of others get too; else whether it may be null."""
+    """Its type, and the default that the schema has, which rows of others get too; else whether it may be null. One
+    whose default the database cannot have may, so that it can be added to rows that are there.
+    """
     kind = dialect.key_type(schema) if key else dialect.column_type(schema)
     default = None if schema.default is None else dialect.default_value(schema, kind)
-    if key or (not schema.optional and default is None):
+    if key or (not schema.optional and schema.default is None):
         kind += " NOT NULL"
     return kind if default is None else f"{kind} DEFAULT {default}"

@@ -215,9 +215,8 @@ class JdbcSinkTask(SinkTask):
             self._known[row.table] = known
         if row.others is None:
             return
-        # In other letters too: whether they are others to it, the database itself says.
-        there = {name.casefold() for name in known}
-        missing = [name for name in row.cells if name.casefold() not in there]
+        there = {self._dialect.told_apart(name) for name in known}
+        missing = [name for name in row.cells if self._dialect.told_apart(name) not in there]
         if missing and not self._config["auto.evolve"]:
             raise DataError(f"The table {row.table!r} has no column {missing[0]!r}, and auto.evolve is false")
         for name in missing:

@@ -31,8 +31,10 @@ _LISTS: Final = (("table.whitelist", "table.include.list"), ("table.blacklist", 
 
 
 def wanted_of(config: Mapping[str, Any]) -> Wanted:
+    """A table that a list names and the user may not read fails its task; without a list, it is none of ours."""
     kinds = frozenset(each.upper() for each in config["table.types"])
-    return Wanted(kinds, config["schema.pattern"] or None, config["catalog.pattern"] or None)
+    listed = any(config[name] for name in _LISTS[0])
+    return Wanted(kinds, config["schema.pattern"] or None, config["catalog.pattern"] or None, not listed)
 
 
 def wrong_mapping(name: str, entry: str) -> str | None:
@@ -83,8 +85,8 @@ class JdbcSourceTask(SourceTask):
             self._queries = [Query(self._dialect, config, None, reader.offset({"query": "query"}))]
         if not self._queries:
             raise ConnectError(
-                "There is no table to read: none is there, or those that the connector is to read are not in the database as "
-                "they are named. It looks again every table.poll.interval.ms"
+                "There is no table to read: none is there that the user may read, or those that the connector is to read are "
+                "not in the database as they are named, or of other kinds than table.types. It looks again every table.poll.interval.ms"
             )
 
     def poll(self) -> list[SourceRecord] | None:
@@ -95,10 +97,17 @@ class JdbcSourceTask(SourceTask):
         except self._dialect.errors as error:
             self.close()
             kind = ConnectError if self._stays_refused(error) else RetriableError
-            raise kind(f"The database said: {self._dialect.message(error)}") from None
+            raise kind(self._told(error)) from None
         except RetriableError:
             self.close()
             raise
+
+    def _told(self, error: Exception) -> str:
+        """Databases cite what they do not understand: of a query that nobody is to see, the kind of error has to do."""
+        if not self._config["query.masked"]:
+            return f"The database said: {self._dialect.message(error)}"
+        kind = getattr(error, "sqlite_errorname", None) or type(error).__name__
+        return f"The database refused query.masked or its rows ({kind}); what it said is not shown, for it may cite the query"
 
     def _connect(self) -> bool:
         """False: the pause before the next attempt is not over. A database that was there is asked again for ever; one
@@ -189,7 +198,7 @@ class JdbcSourceConnector(SourceConnector):
         flag("validate.non.null", True, LOW, "Whether a task fails if the column that grows may be null, or all of those with times: such rows would never be read."),
         long("timestamp.delay.interval.ms", 0, HIGH, "How old a row must be to be read, so that transactions which began earlier can commit before.", AtLeast(0)),
         long("timestamp.initial", None, LOW, "Where timestamps begin (ms); -1: now."),
-        listing("table.whitelist", [], MEDIUM, "The tables, by their whole names (schema.table; database.table with MariaDB) or the bare ones; all of them if there is no list."),
+        listing("table.whitelist", [], MEDIUM, "The tables, by their whole names (schema.table; database.table with MariaDB) or the bare ones; all that the user may read if there is no list."),
         listing("table.blacklist", [], MEDIUM, "Tables that are left out."),
         listing("table.include.list", [], MEDIUM, "The tables by regular expressions (Java's, run by RE2), one of which must match a whole name (schema.table), or a bare one; not beside table.whitelist."),
         listing("table.exclude.list", [], MEDIUM, "Regular expressions of tables that are left out; not beside table.blacklist."),
@@ -197,10 +206,10 @@ class JdbcSourceConnector(SourceConnector):
         text("table.partition.column", "", MEDIUM, "The column of whole numbers (an integer type, or a decimal without fractions) whose rest, divided by table.partitions, tells the parts apart, and which does not change; incrementing.column.name if it is not given."),
         text("schema.pattern", None, HIGH, "A pattern, as LIKE has it, of the schemas whose tables are looked for; all but the database's own if there is none. PostgreSQL alone has schemas."),
         text("catalog.pattern", None, MEDIUM, "The database whose tables are looked for; that of connection.url if there is none. Of MariaDB and MySQL."),
-        listing("table.types", ["TABLE"], LOW, "Which kinds of tables are looked for: TABLE, VIEW; with PostgreSQL also PARTITIONED TABLE, MATERIALIZED VIEW and FOREIGN TABLE.", NonEmptyList()),
+        listing("table.types", ["TABLE"], LOW, "Which kinds of tables are looked for: TABLE, VIEW; with PostgreSQL also PARTITIONED TABLE (TABLE has only its partitions), MATERIALIZED VIEW and FOREIGN TABLE.", NonEmptyList()),
         text("query", "", MEDIUM, "A query instead of tables; topic.prefix is then the topic."),
         secret("query.masked", None, MEDIUM, "The same, and nobody is shown it."),
-        text("query.suffix", "", LOW, "SQL that stands behind each query, such as LIMIT 1000."),
+        text("query.suffix", "", LOW, "SQL that stands behind each query, such as LIMIT 1000. With mode=timestamp, rows of one timestamp that a LIMIT parts are missed."),
         *FIELD_KEYS,
         text("topic.prefix", "", HIGH, "The topic of a table is this and its name, without that of its schema.", _TopicPrefix()),
         whole("poll.interval.ms", 5000, HIGH, "How often a table is asked.", AtLeast(1)),

@@ -105,8 +105,7 @@ class EventRouter(Transformation):
         headers += [self._header(row, each.field, each.name) for each in self._there(row, "header")]
         partitions = [row.get(each.field) for each in self._there(row, "partition")]
         value = self._in_envelope(row, payload, topic) if self._enveloped else payload
-        empty = payload.value is None or not str(payload.value).strip()
-        if empty and config["route.tombstone.on.empty.payload"]:
+        if config["route.tombstone.on.empty.payload"] and (payload.value is None or not str(payload.value).strip()):
             value = SchemaAndValue(None, None)
         key = row.schema.field(config["table.field.event.key"])
         if key is None:

@@ -68,9 +68,24 @@ class _Inference:
         fields: dict[str, Schema] = {}
         for each in there:
             for field, schema in self._fields(name, each).items():
-                if field not in fields or (fields[field].type is Type.BYTES and schema.type is not Type.BYTES):
-                    fields[field] = schema
+                fields[field] = _merged(fields[field], schema) if field in fields else schema
         return s.struct(fields.items(), name=name or None, optional=True)
+
+
+def _merged(one: Schema, other: Schema) -> Schema:
+    """With the fields of both; of what does not go together, the first: no value of the other fits that."""
+    if one.type is Type.BYTES:  # a null
+        return other
+    if one.type is Type.STRUCT and other.type is Type.STRUCT:
+        fields = {each.name: each.schema for each in one.fields}
+        for each in other.fields:
+            fields[each.name] = _merged(fields[each.name], each.schema) if each.name in fields else each.schema
+        return s.struct(fields.items(), name=one.name, optional=True)
+    if one.type is Type.ARRAY and other.type is Type.ARRAY:
+        assert one.value_schema is not None
+        assert other.value_schema is not None
+        return s.array(_merged(one.value_schema, other.value_schema), optional=True)
+    return one
 
 
 def _whole(value: int) -> Schema:

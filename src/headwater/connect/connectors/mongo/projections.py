@@ -68,10 +68,12 @@ def _within(value: Any, change: Any) -> Any:
 
 
 def flattened(document: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Fields within fields under their paths, as a filter finds them."""
+    """Fields within fields under their paths, as a filter finds them. A document without fields is a value: a filter
+    without it would find any document.
+    """
     made: dict[str, Any] = {}
     for name, value in document.items():
-        if isinstance(value, Mapping):
+        if isinstance(value, Mapping) and value:
             made |= flattened(value, f"{prefix}{name}.")
         else:
             made[prefix + name] = value

@@ -19,7 +19,7 @@ CONFIG_DEF: Final = ConfigDef(
     flag("document.id.strategy.overwrite.existing", False, LOW, "Whether an _id that the value has is replaced."),
     text("document.id.strategy.uuid.format", "string", LOW, "string or binary.", OneOf("string", "binary")),
     text("document.id.strategy.partial.key.projection.type", "none", LOW, "allowlist or blocklist, for PartialKeyStrategy.", _PROJECTIONS),
-    listing("document.id.strategy.partial.key.projection.list", [], LOW, "The fields of the key that are the _id, or that are not: a, a.b (within one), * (any one name), ** (all), a* (that begin so)."),
+    listing("document.id.strategy.partial.key.projection.list", [], LOW, "The fields of the key that are the _id, or that are not: a, a.b (within one), * (any one name), ** (all), a* (that begin so). Of an allowed a that is a document itself, a.** keeps what is in it."),
     text("document.id.strategy.partial.value.projection.type", "none", LOW, "allowlist or blocklist, for PartialValueStrategy.", _PROJECTIONS),
     listing("document.id.strategy.partial.value.projection.list", [], LOW, "The fields of the value that are the _id, or that are not, likewise."),
     text("writemodel.strategy", "DefaultWriteModelStrategy", MEDIUM, "What is done with a document: DefaultWriteModelStrategy and ReplaceOneDefaultStrategy (replaced by its _id, or inserted), ReplaceOneBusinessKeyStrategy (by the fields of its _id), InsertOneDefaultStrategy (a document whose _id is there already stays as it is), UpdateOneDefaultStrategy (its fields are set), UpdateOneTimestampsStrategy and UpdateOneBusinessKeyTimestampStrategy (with _insertedTS and _modifiedTS), DeleteOneDefaultStrategy, DeleteOneBusinessKeyStrategy."),
