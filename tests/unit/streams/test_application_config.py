@@ -77,9 +77,11 @@ def test_the_places_where_inputs_may_begin(reset: str) -> None:
     app.topology()
 
 
-@pytest.mark.parametrize(("optimization", "told"), [("all", 1), ("merge.repartition.topics", 1), ("none", 0)])
+@pytest.mark.parametrize(
+    ("optimization", "told"), [("all", 1), ("merge.repartition.topics", 1), ("none", 0), (None, 0)]
+)
 def test_optimizations_that_are_not_there_are_told(
-    optimization: str, told: int, caplog: pytest.LogCaptureFixture
+    optimization: str | None, told: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     App("app", config={"topology.optimization": optimization})
     assert len(caplog.records) == told

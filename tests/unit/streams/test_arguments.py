@@ -1,6 +1,7 @@
 """What operators refuse when they are given it, as Kafka Streams does, instead of failing later, or never."""
 
 from collections.abc import Callable
+from enum import Enum
 from typing import Any, ClassVar
 
 import pytest
@@ -256,7 +257,7 @@ def test_records_have_no_time_before_1970_and_headers_are_pairs() -> None:
     record = Record("a", 1, 5)
     with pytest.raises(UserError):
         record.with_timestamp(-1)
-    for headers in ({"name": b"value"}, [("name", "value")], [("name",)]):
+    for headers in ([("name", 5)], [("name",)], ["ab"], ["name"]):
         with pytest.raises(UserError, match="no header"):
             record.with_headers(headers)  # type: ignore[arg-type]
     assert record.with_headers((("name", b"value"), ("none", None))).headers == (("name", b"value"), ("none", None))
@@ -279,7 +280,7 @@ FORWARDED: dict[str, tuple[Callable[[Record], Any], str]] = {
     "no timestamp": (lambda r: anything(r.key, r.value, None), "timestamp None"),
     "a time before 1970": (lambda r: anything(r.key, r.value, -1), "timestamp -1"),
     "a time that no broker knows": (lambda r: anything(r.key, r.value, 1 << 63), "timestamp 9223372036854775808"),
-    "a header that is text": (lambda r: anything(r.key, r.value, 5, (("name", "value"),)), "no header"),
+    "a header that is a number": (lambda r: anything(r.key, r.value, 5, (("name", 5),)), "no header"),
     "a header whose name is bytes": (lambda r: anything(r.key, r.value, 5, ((b"name", b"value"),)), "no header"),
     "a tuple": (lambda r: (r.key, r.value), "forwards"),
     "nothing": (lambda r: None, "forwards None"),
@@ -306,13 +307,69 @@ def test_what_no_broker_takes_is_the_failure_of_the_processor_that_forwards_it(
         driver.pipe("in", "a", "x", 5)
 
 
-def test_headers_in_a_list_are_taken() -> None:
+class Named(str, Enum):  # noqa: UP042 - whose str() is another
+    N = "n"
+
+
+HEADERS_OF_PRODUCERS: dict[str, Any] = {
+    "a list": [("n", b"v")],
+    "lists": (["n", b"v"],),
+    "text": (("n", "v"),),
+    "a dict": {"n": b"v"},
+    "other bytes": (("n", bytearray(b"v")),),
+    "a name of a kind of its own": ((Named.N, memoryview(b"v")),),
+}
+
+
+@pytest.mark.parametrize("headers", HEADERS_OF_PRODUCERS.values(), ids=HEADERS_OF_PRODUCERS)
+def test_headers_that_a_producer_takes_are_taken(headers: Any) -> None:
+    """They were, as long as only the producer looked at them; those of records are what is in the topic."""
+    found: list[Any] = []
     app = App("app", value="text")
-    supplier = type("Forwards", (Forwards,), {"given": staticmethod(lambda r: anything("a", "x", 5, [("n", b"v")]))})
+    supplier = type("Forwards", (Forwards,), {"given": staticmethod(lambda r: anything("a", "x", 5, headers))})
+    noting = type("Noting", (Processor,), {"process": lambda self, r: (found.append(r.headers), self.forward(r))})
+    app.stream("in").process(supplier).process(noting).to("out")
+    with app.test() as driver:
+        driver.pipe("in", "a", "x", 5, headers)
+        assert driver.read("out")[0].headers == (("n", b"v"),)
+    (passed,) = found
+    assert passed == (("n", b"v"),)
+    assert type(passed[0][0]) is str
+    assert Record("a", "x", 5).with_headers(headers).headers == (("n", b"v"),)
+
+
+class Whole:
+    """As numpy's integers."""
+
+    def __index__(self) -> int:
+        return 7
+
+
+def test_whole_numbers_of_other_types_are_times() -> None:
+    assert type(Record("a", 1, 5).with_timestamp(anything_whole()).timestamp) is int
+    app = App("app", value="text")
+    supplier = type("Forwards", (Forwards,), {"given": staticmethod(lambda r: anything("a", "x", anything_whole()))})
     app.stream("in").process(supplier).to("out")
     with app.test() as driver:
-        driver.pipe("in", "a", "x", 5)
-        assert driver.read("out")[0].headers == (("n", b"v"),)
+        driver.pipe("in", "a", "x", anything_whole())
+        assert driver.read("out")[0].timestamp == 7
+
+
+def anything_whole() -> Any:
+    return Whole()
+
+
+def test_whole_numbers_of_other_types_are_durations() -> None:
+    """60 * 1e3 is a minute, as it was."""
+    given: Any = 60 * 1e3
+    assert (tumbling(given), JoinWindows.of(difference_ms=given)) == (tumbling(60_000), JoinWindows.of(60_000))
+    assert tumbling(anything_whole()) == tumbling(7)
+    called: list[int] = []
+    app = App("app")
+    app.stream("in").process(type("By", (Scheduling,), {"given": (given, "wall", called.append)}))
+    with app.test() as driver:
+        driver.advance(60_000)
+        assert called == [driver.now_ms]
 
 
 def test_a_driver_reads_no_topic_that_nothing_writes() -> None:
@@ -329,7 +386,7 @@ def test_a_driver_reads_no_topic_that_nothing_writes() -> None:
         assert driver.read_raw("any") == []
 
 
-@pytest.mark.parametrize("given", [{"headers": {"n": b"v"}}, {"headers": [("n", "v")]}, {"timestamp": 1.5}])
+@pytest.mark.parametrize("given", [{"headers": ["n"]}, {"headers": [("n", 5)]}, {"timestamp": 1.5}])
 def test_a_driver_is_given_records_as_they_are_in_topics(given: dict[str, Any]) -> None:
     app = App("app", value="text")
     app.stream("in").to("out")

@@ -2,11 +2,15 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from headwater.base.errors import UserError
 from headwater.streams import App
+from headwater.streams.lead import local_run
+from headwater.streams.reprocessing import reprocessing
 from headwater.streams.reprocessing.comparison import (
     Comparison,
     Correction,
@@ -111,3 +115,29 @@ def test_topics_of_dataframes_have_no_shadow_and_frames_that_are_read_are_refuse
     app.from_df(lambda spark: None, "prices").to("out")
     with pytest.raises(UserError, match="reads the DataFrame prices"):
         outputs_of(app)
+
+
+def test_everything_is_processed_wherever_the_new_version_would_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waited for ever for records that came before `latest`."""
+    begun: list[list[str | None]] = []
+
+    class Run:
+        def __init__(self, app: App, settings: Any) -> None:
+            begun.append([source.reset for source in app.topology().sources()])
+
+        def start(self) -> "Run":
+            return self
+
+    nothing = SimpleNamespace(close=lambda: None)
+    monkeypatch.setattr(local_run, "LocalRun", Run)
+    monkeypatch.setattr(reprocessing, "Admin", lambda _: nothing)
+    monkeypatch.setattr(reprocessing, "RangeReader", lambda _: nothing)
+    app = App("orders-v2", config={"auto.offset.reset": "latest"})
+    app.stream("in").to("out")
+    app.table("rows", reset="latest").to_stream().to("out")
+    with Reprocessing(app, "orders", RunSettings("localhost:1", tmp_path)) as both:
+        both._run()
+    assert begun == [["earliest", "earliest"]]
+    assert [source.reset for source in app.topology().sources()] == [None, "latest"]

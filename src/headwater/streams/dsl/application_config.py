@@ -84,7 +84,7 @@ def _refusal(name: str) -> UserError:
 
 def optimizations(config: Mapping[str, Any]) -> frozenset[str]:
     """`topology.optimization`, as in Kafka Streams: none, all, or a list."""
-    chosen = [each.strip() for each in str(config.get(OPTIMIZATION, "none")).split(",")]
+    chosen = [each.strip() for each in str(config.get(OPTIMIZATION) or "none").split(",")]
     if chosen == ["none"]:
         return frozenset()
     if chosen == ["all"]:

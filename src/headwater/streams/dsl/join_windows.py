@@ -29,12 +29,12 @@ class JoinWindows:
             raise UserError(f"A grace of {self.grace_ms} ms is negative")
 
     @classmethod
-    def of(cls, difference: Duration, *, grace_ms: int = 0) -> "JoinWindows":
+    def of(cls, difference_ms: Duration, *, grace_ms: int = 0) -> "JoinWindows":
         """As far before as after: milliseconds, or as windows have it ("5s")."""
-        difference_ms = milliseconds(difference, "time difference")
-        if difference_ms < 0:
-            raise UserError(f"A time difference of {difference_ms} ms is negative")
-        return cls(difference_ms, difference_ms, grace_ms)
+        most_ms = milliseconds(difference_ms, "time difference")
+        if most_ms < 0:
+            raise UserError(f"A time difference of {most_ms} ms is negative")
+        return cls(most_ms, most_ms, grace_ms)
 
     def before(self, before_ms: int) -> "JoinWindows":
         return replace(self, before_ms=before_ms)

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Final
 
 from headwater.base.errors import UserError
+from headwater.streams.model.time import whole
 from headwater.streams.model.windows import (
     CalendarWindows,
     SessionWindows,
@@ -31,9 +32,10 @@ def milliseconds(duration: Duration, what: str = "duration") -> int:
         if unit not in _UNITS or not number.strip().isdigit():
             raise UserError(f"{duration!r} is no {what}", "", "durations are like 500ms, 30s, 5m, 2h or 1d")
         return int(number) * _UNITS[unit]
-    if not isinstance(duration, int) or isinstance(duration, bool):
+    found = whole(duration)
+    if found is None:
         raise UserError(f"{duration!r} is no {what}", "", "durations are milliseconds, a timedelta, or text as 30s")
-    return duration
+    return found
 
 
 def _positive(duration: Duration, what: str) -> int:

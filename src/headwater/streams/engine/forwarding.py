@@ -8,7 +8,7 @@ from typing import Final
 from headwater.base.errors import UserError
 from headwater.streams.engine.fixed_key import FixedKeyProcessor
 from headwater.streams.model.processor import Forward, Processor
-from headwater.streams.model.record import NO_HEADERS, TIMESTAMP_MAX, Record, check_timestamp, checked_headers
+from headwater.streams.model.record import NO_HEADERS, TIMESTAMP_MAX, Record, checked_headers
 
 _OURS: Final = "headwater."
 
@@ -23,7 +23,7 @@ def checked(node: str, forward: Forward) -> Forward:
         if record.__class__ is not Record and not isinstance(record, Record):
             raise UserError(f"{node} forwards {record!r}", "a Record is needed", "record.with_value(...) makes one")
         if record.timestamp.__class__ is not int or not 0 <= record.timestamp <= TIMESTAMP_MAX:
-            check_timestamp(record.timestamp)
+            record = record.with_timestamp(record.timestamp)
         if record.headers is not NO_HEADERS:
             headers = checked_headers(record.headers)
             if headers is not record.headers:

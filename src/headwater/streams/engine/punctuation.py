@@ -12,6 +12,7 @@ from typing import get_args
 
 from headwater.base.errors import UserError
 from headwater.streams.model.processor import TimeKind
+from headwater.streams.model.time import whole
 
 
 class Schedule:
@@ -30,16 +31,18 @@ class Schedule:
         self.cancelled = True
 
 
-def check_schedule(node: str, interval_ms: object, kind: object, callback: object) -> None:
-    """What was asked for, by whom."""
+def check_schedule(node: str, interval_ms: object, kind: object, callback: object) -> int:
+    """What was asked for, by whom: the interval."""
     if kind not in get_args(TimeKind):
         raise UserError(
             f"{node} schedules a punctuator by {kind!r}", f"one of {', '.join(get_args(TimeKind))} is needed"
         )
-    if not isinstance(interval_ms, int) or interval_ms < 1:
+    interval = whole(interval_ms)
+    if interval is None or interval < 1:
         raise UserError(f"{node} schedules a punctuator every {interval_ms!r} ms", "it is a whole number, at least 1")
     if not callable(callback):
         raise UserError(f"{node} schedules {callback!r}", "a function of the time is needed")
+    return interval
 
 
 class PunctuationQueue:

@@ -465,7 +465,7 @@ class Task:
         self.record_timestamp = timestamp
 
     def schedule(self, node: str, interval_ms: int, kind: TimeKind, callback: Callable[[int], None]) -> Cancellable:
-        check_schedule(node, interval_ms, kind, callback)
+        interval_ms = check_schedule(node, interval_ms, kind, callback)
         if self.plan.is_global:
             raise UserError(f"{node} schedules a punctuator", "the processor of a global store has none")
         if kind == "stream":

@@ -4,7 +4,8 @@
 something makes another one. Headers are a tuple, so that records may share them.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from operator import index
 from types import NoneType
 from typing import Any, Final, NamedTuple
 
@@ -35,10 +36,9 @@ class Record:
         return Record(self.key, value, self.timestamp, self.headers)
 
     def with_timestamp(self, timestamp: int) -> "Record":
-        check_timestamp(timestamp)
-        return Record(self.key, self.value, timestamp, self.headers)
+        return Record(self.key, self.value, checked_timestamp(timestamp), self.headers)
 
-    def with_headers(self, headers: Headers) -> "Record":
+    def with_headers(self, headers: Iterable[object] | Mapping[str, Any]) -> "Record":
         return Record(self.key, self.value, self.timestamp, checked_headers(headers))
 
     def __eq__(self, other: object) -> bool:
@@ -54,21 +54,39 @@ class Record:
         return f"Record({self.key!r}, {self.value!r}, timestamp={self.timestamp}{headers})"
 
 
-def check_timestamp(timestamp: object) -> None:
-    """What no broker takes would end the run at its commit, and nobody would know which record it was."""
-    if not isinstance(timestamp, int) or not 0 <= timestamp <= TIMESTAMP_MAX:
+def checked_timestamp(timestamp: object) -> int:
+    """What no broker takes would end the run at its commit, and nobody would know which record it was. Whole numbers of
+    other types (numpy's) are taken as such.
+    """
+    try:
+        found = index(timestamp)  # type: ignore[arg-type]  # that is the question
+    except TypeError:
+        found = NO_TIMESTAMP
+    if not 0 <= found <= TIMESTAMP_MAX:
         raise UserError(
             f"A record cannot have the timestamp {timestamp!r}", "times are whole numbers of milliseconds since 1970"
         )
+    return found
 
 
-def checked_headers(headers: Iterable[object]) -> Headers:
-    given: tuple[Any, ...] = tuple(headers)
+def checked_headers(headers: Iterable[object] | Mapping[str, Any] | None) -> Headers:
+    """As records have them. What producers take for headers is taken here, too: a dict, lists as pairs, text."""
+    if not headers:
+        return NO_HEADERS
+    given: tuple[Any, ...] = tuple(headers.items() if isinstance(headers, Mapping) else headers)
     for header in given:
         is_pair = header.__class__ is tuple and len(header) == 2
         if not is_pair or header[0].__class__ is not str or not isinstance(header[1], (bytes, NoneType)):
-            raise UserError(f"{header!r} is no header", "", 'Headers are pairs as ("name", b"value")')
+            return tuple(_as_header(each) for each in given)
     return given
+
+
+def _as_header(header: Any) -> tuple[str, bytes | None]:
+    name, value = header if isinstance(header, tuple | list) and len(header) == 2 else (None, None)
+    if not isinstance(name, str) or not isinstance(value, str | bytes | bytearray | memoryview | None):
+        raise UserError(f"{header!r} is no header", "", 'Headers are pairs as ("name", b"value")')
+    data = value.encode() if isinstance(value, str) else value
+    return str.__str__(name), None if data is None else bytes(data)
 
 
 class Change:

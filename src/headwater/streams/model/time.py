@@ -6,6 +6,8 @@ Kafka Streams'.
 """
 
 from collections.abc import Callable
+from operator import index
+from typing import Any
 
 from headwater.base.errors import UserError
 from headwater.streams.model.record import InputRecord, Record
@@ -47,3 +49,13 @@ def wallclock_timestamp(record: Record, raw: InputRecord, partition_time: int) -
 
 
 processing_time = wallclock_timestamp  # as applications call it
+
+
+def whole(number: Any) -> int | None:
+    """Of milliseconds that somebody gives: whole ones of any type (1e3, numpy's); None for anything else."""
+    if isinstance(number, float):
+        return int(number) if number.is_integer() else None
+    try:
+        return None if isinstance(number, bool) else index(number)
+    except TypeError:
+        return None

@@ -23,6 +23,7 @@ from headwater.client.outcomes import all_or_raise
 from headwater.client.producer.producer import Producer
 from headwater.client.types import EARLIEST, LATEST, READ_COMMITTED, NewTopic
 from headwater.streams.lead.membership import INSTANCE, Lead
+from headwater.streams.plan.sources import EARLIEST as EARLIEST_RECORD
 from headwater.streams.protocol import task_ownership as protocol
 from headwater.streams.reprocessing.comparison import Comparison, Table, compare, corrections, together
 from headwater.streams.topics.internal import partitions_of
@@ -96,6 +97,7 @@ class Reprocessing:
         self._former = former
         self._settings = settings
         self._outputs = outputs_of(app)
+        self._resets = [(source, source.reset) for source in app.topology().sources()]
         self._admin = Admin(settings.for_admins)
         self._reader = RangeReader(settings.for_consumers)
 
@@ -103,6 +105,8 @@ class Reprocessing:
         for topic, sinks in self._outputs.items():
             for sink in sinks:
                 sink.topic = topic
+        for source, reset in self._resets:
+            source.reset = reset
         self._reader.close()
         self._admin.close()
 
@@ -189,6 +193,8 @@ class Reprocessing:
         for topic, sinks in self._outputs.items():
             for sink in sinks:  # until `close`: tasks that are opened again read it again
                 sink.topic = self.shadows[topic]
+        for source, _ in self._resets:  # of everything, wherever the application or the run would begin
+            source.reset = EARLIEST_RECORD
         return LocalRun(self._app, self._settings).start()
 
     def _inputs(self) -> set[str]:

@@ -15,6 +15,7 @@ from headwater.streams.engine.partition_group import PartitionGroup
 from headwater.streams.engine.task import Task
 from headwater.streams.engine.task_output import TaskOutput
 from headwater.streams.model.record import NO_HEADERS, Headers, InputRecord, OutputRecord, checked_headers
+from headwater.streams.model.time import whole
 from headwater.streams.serdes.port import Serde
 from headwater.streams.stores.memory import MemoryState
 from headwater.streams.topology.topology import SinkNode, SourceNode, Topology, global_topology
@@ -112,9 +113,11 @@ class Driver:
             )
         key_serde, value_serde = self._serdes_of(topic)
         raw_key, raw_value = _encode(key_serde, key), _encode(value_serde, value)
-        at = self.now_ms if timestamp is None else timestamp
-        if not isinstance(at, int):
-            raise UserError(f"A record cannot have the timestamp {at!r}", "times are whole numbers of milliseconds")
+        at = whole(self.now_ms if timestamp is None else timestamp)
+        if at is None:
+            raise UserError(
+                f"A record cannot have the timestamp {timestamp!r}", "times are whole numbers of milliseconds"
+            )
         where = self._partition(raw_key) if partition is None else partition
         record = OutputRecord(topic, where, raw_key, raw_value, at, checked_headers(headers))
         if (topic, 0) in self._owner:
