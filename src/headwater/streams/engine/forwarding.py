@@ -3,19 +3,16 @@ fraction, headers that are no bytes) would come as far as a commit, and end the 
 came from. Here it is a failure of the processor, with its line, which `on_error` may survive, in tests, too.
 """
 
-from typing import Final
-
 from headwater.base.errors import UserError
 from headwater.streams.engine.fixed_key import FixedKeyProcessor
+from headwater.streams.model.origin import is_ours
 from headwater.streams.model.processor import Forward, Processor
 from headwater.streams.model.record import NO_HEADERS, TIMESTAMP_MAX, Record, checked_headers
-
-_OURS: Final = "headwater."
 
 
 def is_of_a_user(processor: Processor) -> bool:
     inner = processor.inner if isinstance(processor, FixedKeyProcessor) else processor
-    return not type(inner).__module__.startswith(_OURS)
+    return not is_ours(inner)
 
 
 def checked(node: str, forward: Forward) -> Forward:

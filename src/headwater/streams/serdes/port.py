@@ -4,7 +4,9 @@ None is always None on both sides: a missing key, a tombstone. It never reaches 
 """
 
 from collections.abc import Callable
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
+
+from headwater.streams.model.origin import is_ours
 
 
 @runtime_checkable
@@ -23,15 +25,12 @@ class SerdeError(Exception):
     """Bytes that are not what a serde reads, or an object that it cannot write."""
 
 
-_OURS: Final = "headwater."
-
-
 def writer(serde: Serde) -> Callable[[Any], Any]:
     """Its `serialize`; what one of a user gives is looked at. Anything but bytes (text, by `json.dumps`) would come
     as far as a commit, and end the run there without a word of where it came from.
     """
     write = serde.serialize
-    if type(serde).__module__.startswith(_OURS):
+    if is_ours(serde):
         return write
 
     def checked(value: Any) -> Any:
