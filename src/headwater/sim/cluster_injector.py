@@ -1,16 +1,17 @@
 """Makes faults happen in a cluster, one after the other, as the seed decides, and mends them again.
 
 What was acknowledged with acks=all is promised as long as one in-sync replica keeps its unflushed bytes. So the power
-is lost only where every partition (but those with flush.messages=1) has another member that runs and is well, and until
-the members that lost their bytes are out of the in-sync replicas, the others are left in peace: were they dead too, or
-seemed so, nobody could tell which of them has everything. Owned by the world.
+is lost only where every partition (but those with flush.messages=1) has another member that runs and is well, and that
+nobody is about to leave out of the in-sync replicas; and until the members that lost their bytes are out of the in-sync
+replicas, the others are left in peace: were they dead too, or seemed so, nobody could tell which of them has
+everything. Owned by the world.
 """
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from headwater.base.errors import KafkaError
-from headwater.base.ids import PartitionKey
+from headwater.base.ids import PartitionKey, TopicId
 from headwater.sim.cluster_history import has_wide_gaps
 from headwater.sim.cluster_node import DIRECTORIES
 from headwater.sim.cluster_state import Member, TrueState
@@ -177,6 +178,10 @@ class ClusterInjector:
         return all(self._has_other(state, node.node_id) for state in self._at_stake(node))
 
     def _has_other(self, state: TrueState, node_id: int) -> bool:
+        """And keeps it: while a change is under way, nobody knows who will be in sync in a moment."""
+        key = PartitionKey(TopicId(state.topic_id), state.partition)
+        if any(each.proposals.is_under_way(key) for each in self._world.nodes):
+            return False
         others = [member for member in state.members if member.node_id != node_id]
         return bool(others) and all(not self.is_tainted(member) and self._runs_since(member) for member in others)
 

@@ -16,6 +16,7 @@ from headwater.broker.broker import Broker
 from headwater.metadata.image import Endpoint
 from headwater.server.assembly import Assembly
 from headwater.sim.cluster_network import ClientEnd, ClusterConnection
+from headwater.sim.cluster_proposals import Proposals
 from headwater.sim.network import SimConnection
 from headwater.sim.node import PROPERTIES, SimNode
 from headwater.sim.peers import REFUSED, Refusal, SimPeers
@@ -44,6 +45,7 @@ class ClusterNode(SimNode):
         self.is_machine_on = True  # while it is, connections to a process that does not serve are refused
         self.has_run = False  # since the world last looked
         self.coordination: SimCoordination | None = None
+        self.proposals = Proposals(world.clock.monotonic_ms, lambda: world.zookeeper.delay_ms_max)
         self._outgoing: list[ClusterConnection] = []  # to other brokers
         self._told: dict[PartitionKey, tuple[int, int, int, bool]] = {}
         self._generation = 0  # of the process, so that late callbacks of an earlier one are known
@@ -119,6 +121,7 @@ class ClusterNode(SimNode):
 
     def _join(self, generation: int, broker: Broker) -> None:
         self.broker = broker
+        self.proposals.watch(broker.store)
         self._tell_logs("comes back with")
 
         def joined(problem: KafkaError | None) -> None:
@@ -145,6 +148,7 @@ class ClusterNode(SimNode):
         self._outgoing.clear()
         self.is_serving = self.is_up = self.is_paused = False
         self._generation += 1
+        self.proposals.process_ended()
         super()._end()
         self.coordination = None
 
