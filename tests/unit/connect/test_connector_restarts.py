@@ -1,4 +1,6 @@
-"""A connector that has failed, because its database was away when it began, say, is started again like a task."""
+"""A connector that has failed, because its database was away when it began, say, is started again like a task. So is a
+task that could not even be made.
+"""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -9,7 +11,13 @@ import pytest
 from headwater.connect.api import SourceConnector, SourceTask
 from headwater.connect.config.worker import WorkerConfig
 from headwater.connect.distributed.assignor import CONNECTOR
-from headwater.connect.distributed.config_records import ConfigRecord, ConnectorConfig, TargetState
+from headwater.connect.distributed.config_records import (
+    ConfigRecord,
+    ConnectorConfig,
+    TargetState,
+    TaskConfig,
+    TasksCommit,
+)
 from headwater.connect.distributed.config_state import ConfigState
 from headwater.connect.distributed.local_work import LocalWork
 from headwater.connect.errors import ConnectError
@@ -246,3 +254,83 @@ def test_a_restart_that_waits_in_a_group_follows_what_becomes_of_the_connector(
     }
     assert around.states() == [State.FAILED, *later[how]]
     assert DATABASE.asked_times == 1 + (how in ("reconfigured", "paused"))
+
+
+TASK = TaskId("c", 0)
+ITS_TASK = (TaskConfig(TASK, {}), TasksCommit("c", 1))
+
+
+class Made:
+    """A task, as far as it is looked at here."""
+
+    paused = False
+
+    def __init__(self, spec: Any) -> None:
+        self.id = spec.id
+        self.state = State.RUNNING
+        self.started = 0
+
+    def start(self) -> None:
+        self.started += 1
+
+
+@pytest.fixture
+def making(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> list[Made]:
+    """What was made: nothing while the database is away."""
+    made: list[Made] = []
+
+    def make_task(spec: Any) -> Made:
+        if DATABASE.away:
+            raise ConnectError("the secret is away")
+        made.append(Made(spec))
+        return made[-1]
+
+    monkeypatch.setattr(worker, "make_task", make_task)
+    monkeypatch.setattr(worker, "generations", {}, raising=False)
+    return made
+
+
+def test_a_task_that_could_not_be_made_is_tried_again(
+    work: LocalWork, around: Around, making: list[Made], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = [1000.0]
+    monkeypatch.setattr("headwater.connect.distributed.local_work.time.monotonic", lambda: now_s[0])
+    state = state_of(*ITS_TASK)
+    work.start_what_is_not(frozenset({TASK}), state)
+    for pause_s in (1, 2, 4):
+        assert work.restart_failed(state) == pause_s
+        assert around.told[-1].status.trace.startswith(f"(this task is started again in {pause_s} s;")
+        assert "the secret is away" in around.told[-1].status.trace
+        now_s[0] += pause_s - 0.5
+        assert work.restart_failed(state) == 0.5
+        work.start_what_is_not(frozenset({TASK}), state)  # which comes with every step, and does not hurry it
+        now_s[0] += 0.5
+        DATABASE.away = pause_s < 4
+        if DATABASE.away:
+            work.restart_failed(state)
+    assert making == []
+    assert work.restart_failed(state) is None
+    assert [each.started for each in making] == [1]
+    assert around.states() == [State.FAILED] * 3
+
+
+def test_a_task_that_is_not_to_be_restarted_is_made_once(work: LocalWork, around: Around, making: list[Made]) -> None:
+    state = state_of(ConnectorConfig("c", {**CONFIG, "errors.restart": "false"}), *ITS_TASK)
+    work.start_what_is_not(frozenset({TASK}), state)
+    assert work.restart_failed(state) is None
+    assert around.told[-1].status.trace.startswith("Traceback")
+    assert making == []
+
+
+@pytest.mark.parametrize("how", ["given to another", "no more", "made anew"])
+def test_a_task_that_waits_to_be_made_follows_what_becomes_of_it(work: LocalWork, making: list[Made], how: str) -> None:
+    work.start_what_is_not(frozenset({TASK}), state_of(*ITS_TASK))
+    assert work.restart_failed(state_of(*ITS_TASK)) is not None
+    DATABASE.away = False
+    assigned = frozenset() if how == "given to another" else frozenset({TASK})
+    later: dict[str, list[ConfigRecord]] = {"no more": [TasksCommit("c", 0)], "made anew": [*ITS_TASK]}
+    state = state_of(*ITS_TASK, *later.get(how, []))
+    work.stop_what_is_not(assigned, state)
+    work.start_what_is_not(assigned, state)
+    assert work.restart_failed(state) is None
+    assert len(making) == (how == "made anew")

@@ -1,7 +1,8 @@
 """What this worker runs: connectors and tasks, brought to what the group assigned and the config topic says.
 
 What is is compared with what should be, again and again: first something is stopped, then something is started. A
-connector that has failed is started again like a task (`task.Failures`), as long as it is this worker's.
+connector that has failed, or a task that could not even be made, is started again like a task that has failed
+(`task.Failures`), as long as it is this worker's.
 Owned by the herder, which calls one method at a time. Every change of a state is told to the status topic.
 """
 
@@ -67,6 +68,8 @@ class LocalConnector:
 class LocalTask:
     made_for: tuple[int, Config]  # the generation of the connector's tasks, and the connector's config
     task: TaskHandle | None  # None: it could not even be made
+    failures: Failures = field(default_factory=Failures)  # to make it
+    retry_at_s: float | None = None  # it is tried again then
 
 
 class _Context:
@@ -114,7 +117,9 @@ class LocalWork:
         return any(each.unpublished for each in self._connectors.values())
 
     def restart_failed(self, state: ConfigState) -> float | None:
-        """Starts the connectors again whose pause is over. How long the next one waits (s), if there is one."""
+        """Starts the connectors again, and makes the tasks, whose pause is over. How long the next one waits (s), if
+        there is one.
+        """
         for local in self._connectors.values():
             if local.retry_at_s is not None and local.retry_at_s <= time.monotonic():
                 logger.warning(
@@ -122,7 +127,15 @@ class LocalWork:
                 )
                 self._stop_connector(local)
                 self._start_connector(local, state)
-        waits = [each.retry_at_s for each in self._connectors.values() if each.retry_at_s is not None]
+        for task, unmade in list(self._tasks.items()):
+            if unmade.retry_at_s is not None and unmade.retry_at_s <= time.monotonic():
+                logger.warning(
+                    "event=task-restarting connector=%r task=%d failures=%d", *task, unmade.failures.in_a_row
+                )
+                self._make_task(task, state, unmade.failures)
+        times = [each.retry_at_s for each in self._connectors.values()]
+        times += [each.retry_at_s for each in self._tasks.values()]
+        waits = [each for each in times if each is not None]
         return max(0.0, min(waits) - time.monotonic()) if waits else None
 
     def stop_all(self, state: ConfigState) -> None:
@@ -295,14 +308,19 @@ class LocalWork:
     def _bring_task(self, task: TaskId, state: ConfigState) -> None:
         if state.target(task.connector) is State.STOPPED:
             return
-        paused = state.target(task.connector) is State.PAUSED
         local = self._tasks.get(task)
-        if local is not None:
-            if local.task is not None and local.task.paused != paused:
+        if local is None:
+            self._make_task(task, state, Failures())
+        elif local.task is not None:
+            paused = state.target(task.connector) is State.PAUSED
+            if local.task.paused != paused:
                 local.task.set_paused(paused)
-            return
+
+    def _make_task(self, task: TaskId, state: ConfigState, failures: Failures) -> None:
+        paused = state.target(task.connector) is State.PAUSED
         made_for = (state.generations[task.connector], state.configs[task.connector])
         secrets: frozenset[str] = frozenset()
+        failures.begin()
         try:
             plugin = self._worker.catalog.connector(made_for[1].get("connector.class", ""))
             config = {**made_for[1], **state.tasks[task.connector][task.number]}
@@ -315,13 +333,20 @@ class LocalWork:
                 TaskSpec(task, plugin, config, resolved, parsed, secrets, paused, self._topic_seen(task))
             )
         except Exception as error:  # noqa: BLE001
-            self._tasks[task] = LocalTask(made_for, None)
-            trace = redacted("".join(traceback.format_exception(error)), secrets)
+            self._tasks[task] = self._unmade(made_for, failures)
+            told = failures.told("task") if self._tasks[task].retry_at_s is not None else ""
+            trace = redacted(told + "".join(traceback.format_exception(error)), secrets)
             self._tell_task(task, State.FAILED, trace, None)
             return
         self._tasks[task] = LocalTask(made_for, made)
         made.on_state = self._task_changed
         made.start()
+
+    def _unmade(self, made_for: tuple[int, Config], failures: Failures) -> LocalTask:
+        if not self._worker.restarts(made_for[1]):
+            return LocalTask(made_for, None)
+        failures.count()
+        return LocalTask(made_for, None, failures, time.monotonic() + failures.delay_s)
 
     def _task_changed(self, task: TaskHandle) -> None:
         """By the task's thread."""

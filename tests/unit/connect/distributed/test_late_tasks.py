@@ -59,7 +59,7 @@ class Around:
 
 def work_of(around: Any) -> LocalWork:
     """One in which every task that is to be made fails, and says so."""
-    worker: Any = SimpleNamespace(worker_id="w", end_tasks=lambda _tasks: None)
+    worker: Any = SimpleNamespace(worker_id="w", end_tasks=lambda _tasks: None, restarts=lambda _config: False)
     return LocalWork(worker, around)
 
 
