@@ -60,6 +60,11 @@ class Catalog:
     def new_topic(self, name: str, topic_id: bytes) -> Topic:
         return Topic(name, topic_id)
 
+    def partition(self, topic_id: bytes, index: int) -> PartitionHistory | None:
+        """None if it is not there, or was added and nobody has heard of it yet."""
+        topic = self.topics.get(topic_id)
+        return topic.partitions[index] if topic is not None and index < len(topic.partitions) else None
+
     def usable(self) -> list[Topic]:
         return [topic for topic in self.topics.values() if not topic.delete_asked]
 

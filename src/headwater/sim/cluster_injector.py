@@ -310,7 +310,7 @@ class ClusterInjector:
         found = [
             (key, state)
             for key, state in self._world.state.partitions.items()
-            if has_wide_gaps(state.topic) and key.topic_id in self._world.catalog.topics
+            if has_wide_gaps(state.topic) and self._world.catalog.partition(key.topic_id, key.partition) is not None
         ]
         if found:
             key, state = self.strikes.chance.choice(found)
@@ -322,7 +322,8 @@ class ClusterInjector:
         partition = None if node.broker is None else node.broker.partitions.get(key)
         if node.broker is None or partition is None or not partition.is_leader or partition.log.failed is not None:
             return
-        log, history = partition.log, self._world.catalog.topics[key.topic_id].partitions[key.partition]
+        log, history = partition.log, self._world.catalog.partition(key.topic_id, key.partition)
+        assert history is not None  # what clients have heard of once, they know for ever
         offset, value = log.log_end_offset + width, f"gap:{log.log_end_offset}".encode()
         history.sent(value)
         history.gaps.append((log.log_end_offset, offset))
