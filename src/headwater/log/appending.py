@@ -131,16 +131,24 @@ def _check_verified(log: "Log", header: BatchHeader, guard: int) -> None:
     log.producers.check_verification(header.producer_id, header.producer_epoch, header.base_sequence, guard)
 
 
-def append_as_follower(log: "Log", records: memoryview, now_ms: int) -> AppendResult:
-    """Whole batches as the leader has them, offsets and all. A failure may leave the first of them appended."""
+def append_as_follower(log: "Log", records: memoryview, leader_epoch: int, now_ms: int) -> AppendResult:
+    """Whole batches as the leader has them, offsets and all. A failure may leave the first of them appended.
+
+    The leader answers with a stretch of its file, which may be read after it was deposed, has cut its log and written
+    what the next leader has: these batches are of a later epoch, or of an earlier one than what we have before them.
+    """
     log.refuse_if_failed()
     first = expected = log.log_end_offset
+    epoch = log.latest_epoch
     run: Run = []
     run_at = end = 0
     for at, header in read_batches(records):
         end = at + header.batch_length + LENGTH_PREFIX_BYTES
         if header.base_offset < expected:
             raise _bad_leader(log, f"offset {header.base_offset} where {expected} or later comes")
+        if not epoch <= header.partition_leader_epoch <= leader_epoch:
+            of = f"offset {header.base_offset} of epoch {header.partition_leader_epoch}"
+            raise _bad_leader(log, f"{of} behind one of epoch {epoch}, in its own epoch {leader_epoch}")
         if crc32c(records[at + ATTRIBUTES_AT : end]) != header.crc:
             raise _bad_leader(log, f"a batch with a wrong CRC at offset {header.base_offset}")
         if run and (
@@ -152,6 +160,7 @@ def append_as_follower(log: "Log", records: memoryview, now_ms: int) -> AppendRe
             run, run_at = [], at
         run.append((at - run_at, header))
         expected = header.base_offset + header.last_offset_delta + 1
+        epoch = header.partition_leader_epoch
     if run:
         _append_run(log, records[run_at:end], run, now_ms)
     return AppendResult(first, log.log_end_offset - 1, -1, log.log_start_offset, False)

@@ -245,9 +245,9 @@ class Log:
         if aborted is not None:
             self.active.add_aborted(aborted)
 
-    def append_as_follower(self, records: memoryview, now_ms: int = 0) -> AppendResult:
-        """Appends whole batches as the leader has them, offsets and all."""
-        return appending.append_as_follower(self, records, now_ms)
+    def append_as_follower(self, records: memoryview, leader_epoch: int, now_ms: int = 0) -> AppendResult:
+        """Appends whole batches as the leader of that epoch has them, offsets and all."""
+        return appending.append_as_follower(self, records, leader_epoch, now_ms)
 
     def begin_epoch(self, leader_epoch: int, start_offset: int | None = None) -> None:
         """A leader takes over at the log's end, or (following) at `start_offset`. Raises OSError."""

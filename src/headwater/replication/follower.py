@@ -21,7 +21,7 @@ def append_fetched(partition: Partition, records: memoryview, leader_start_offse
     log = partition.log
     if log.log_end_offset <= max(log.log_start_offset, leader_start_offset):
         _begin_with_first_batch(partition, records)
-    log.append_as_follower(records, now_ms)
+    log.append_as_follower(records, partition.leader_epoch, now_ms)
 
 
 def _begin_with_first_batch(partition: Partition, records: memoryview) -> None:

@@ -105,7 +105,7 @@ class LogWorld(ModelledLog):
         offset, value = self.log.log_end_offset, self._next_value()
         records = [Record(offset, 1000 + self.count, b"k", value.encode())]
         batch = build_batch(records, base_offset=offset, partition_leader_epoch=self.epoch)
-        self._try(value, lambda log, now_ms: log.append_as_follower(memoryview(batch), now_ms))
+        self._try(value, lambda log, now_ms: log.append_as_follower(memoryview(batch), self.epoch, now_ms))
 
     def append_once(self) -> None:
         """By an idempotent producer, which goes on with what the log has of it."""

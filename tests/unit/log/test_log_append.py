@@ -229,7 +229,7 @@ def test_a_follower_takes_batches_as_they_are(world: "World") -> None:
     ]
     log = world.create()
     log.truncate_fully(10)
-    result = log.append_as_follower(memoryview(b"".join(batches)))
+    result = log.append_as_follower(memoryview(b"".join(batches)), 4)
     assert (result.base_offset, result.last_offset) == (10, 15)
     assert log.log_end_offset == 16
     assert log.epochs.entries == [(1, 10), (4, 15)]
@@ -239,7 +239,7 @@ def test_a_follower_takes_batches_as_they_are(world: "World") -> None:
 def test_a_follower_rolls_in_the_middle_of_what_it_is_sent(world: "World") -> None:
     batches = [build_batch([Record(at, 1000, b"k", bytes(100))], base_offset=at) for at in range(10)]
     log = world.create(segment_bytes=500)
-    log.append_as_follower(memoryview(b"".join(batches)))
+    log.append_as_follower(memoryview(b"".join(batches)), 0)
     assert len(log.segments) > 2
     assert all(segment.size_bytes <= 500 for segment in log.segments)
     assert world.contents(log) == list(range(10))
@@ -248,12 +248,12 @@ def test_a_follower_rolls_in_the_middle_of_what_it_is_sent(world: "World") -> No
 def test_a_follower_refuses_offsets_that_go_back_and_bad_crcs(world: "World") -> None:
     log = world.create()
     good = build_batch([Record(5, 1000, b"k", b"v")], base_offset=5)
-    log.append_as_follower(memoryview(good))
+    log.append_as_follower(memoryview(good), 0)
     bad = bytearray(build_batch([Record(6, 1000, b"k", b"v")], base_offset=6))
     bad[-1] ^= 1
     for data in (good, bad, good[:40]):
         with pytest.raises(KafkaError) as caught:
-            log.append_as_follower(memoryview(data))
+            log.append_as_follower(memoryview(data), 0)
         assert caught.value.code == ErrorCode.CORRUPT_MESSAGE
     assert log.log_end_offset == 6
 
@@ -261,7 +261,7 @@ def test_a_follower_refuses_offsets_that_go_back_and_bad_crcs(world: "World") ->
 def test_a_follower_builds_producer_state_too(world: "World") -> None:
     log = world.create()
     batch = world.batch(2, producer_id=7, producer_epoch=0, base_sequence=0)
-    log.append_as_follower(memoryview(bytes(batch)))
+    log.append_as_follower(memoryview(bytes(batch)), 0)
     log.begin_epoch(1)
     again = log.append_as_leader(batch, 1, world.clock.now_ms())
     assert again.duplicate

@@ -237,7 +237,7 @@ def test_a_follower_goes_on_behind_a_marker_that_it_cannot_read(world: "World") 
         [Record(0, now_ms, b"\0\0\0\0", b"")], base_offset=0, transactional=True, control=True, **fields
     )
     others = [build_batch([Record(at, now_ms, b"k", b"v")], base_offset=at, **fields) for at in (1, 2)]
-    log.append_as_follower(memoryview(b"".join((unreadable, *others))))
+    log.append_as_follower(memoryview(b"".join((unreadable, *others))), 0)
     world.append(log)
     assert world.contents(log) == [0, 1, 2, 3]
     assert log.active.size_bytes == log.active.open_file().size()

@@ -109,7 +109,7 @@ def test_a_failed_fsync_is_never_trusted_again(world: "World", caplog: pytest.Lo
             world.append(log)
         assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
     with pytest.raises(KafkaError):
-        log.append_as_follower(world.batch())
+        log.append_as_follower(world.batch(), 0)
     assert world.contents(log) == [0]  # reading goes on
     log.flush(told.append)
     world.disk.run()

@@ -122,7 +122,8 @@ def test_compacted_away_offsets_lead_to_the_next_batch(world: "World") -> None:
         log.append_as_follower(
             memoryview(
                 build_batch([Record(offset, 1000, b"k", bytes(60))], base_offset=offset, partition_leader_epoch=0)
-            )
+            ),
+            0,
         )
     assert [segment.base_offset for segment in log.segments] == [0, 1, 6]
     assert read(log, 3) == [5]

@@ -83,7 +83,7 @@ def test_offsets_too_far_from_the_segments_base_roll(world: "World") -> None:
     log = world.create(cleanup_compact=True)
     for offset in (0, (1 << 31) - 1, 1 << 31):
         record = [Record(offset, 1000, b"k", b"v")]
-        log.append_as_follower(memoryview(build_batch(record, base_offset=offset, partition_leader_epoch=0)))
+        log.append_as_follower(memoryview(build_batch(record, base_offset=offset, partition_leader_epoch=0)), 0)
     assert segments(log) == [0, 1 << 31]
 
 
@@ -91,7 +91,7 @@ def test_offsets_too_far_from_the_segments_base_roll_for_a_leader_too(world: "Wo
     log = world.create()
     last = (1 << 31) - 3
     record = [Record(last, world.clock.now_ms(), b"k", b"v")]
-    log.append_as_follower(memoryview(build_batch(record, base_offset=last, partition_leader_epoch=0)))
+    log.append_as_follower(memoryview(build_batch(record, base_offset=last, partition_leader_epoch=0)), 0)
     world.append(log, 2)
     assert segments(log) == [0]
     world.append(log)
@@ -112,7 +112,7 @@ def test_a_followers_segments_are_rolled_like_a_leaders(world: "World") -> None:
             )
             for at, timestamp in enumerate(timestamps)
         ]
-        log.append_as_follower(memoryview(b"".join(batches)), start)
+        log.append_as_follower(memoryview(b"".join(batches)), epoch, start)
 
     log = world.create(segment_bytes=6 * 70, segment_ms=1000)
     for _ in range(3):

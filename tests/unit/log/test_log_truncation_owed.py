@@ -80,9 +80,9 @@ def test_leader_epochs_that_found_no_room_are_owed_by_a_log_that_lost_no_record(
         log.truncate_to(10)
         assert log.epochs.entries == [(0, 0)]
         with pytest.raises(KafkaError):
-            log.append_as_follower(_as_follower(world, 10))
+            log.append_as_follower(_as_follower(world, 10), 0)
         assert log.log_end_offset == 10
-    log.append_as_follower(_as_follower(world, 10))
+    log.append_as_follower(_as_follower(world, 10), 0)
     assert log.log_end_offset == 11
     assert world.disk.read_file(log.epochs.path) == b"0\n1\n0 0\n"
 

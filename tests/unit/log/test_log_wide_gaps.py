@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 WIDE = 3 << 31
 LAST = (1 << 31) - 1
+EPOCH = 1  # of the leader
 
 
 def batch(offset: int, count: int = 1, epoch: int = 0, last_delta: int | None = None) -> bytes:
@@ -31,7 +32,7 @@ def batch(offset: int, count: int = 1, epoch: int = 0, last_delta: int | None = 
 
 
 def append(world: "World", log: Log, *batches: bytes) -> None:
-    log.append_as_follower(memoryview(bytearray(b"".join(batches))), world.clock.now_ms())
+    log.append_as_follower(memoryview(bytearray(b"".join(batches))), EPOCH, world.clock.now_ms())
 
 
 def everything(world: "World", log: Log, expected: list[int]) -> None:

@@ -66,7 +66,7 @@ class Asked:
 
 
 class Harness:
-    def __init__(self, count: int = 1, **config: Any) -> None:
+    def __init__(self, count: int = 1, epoch: int = 0, **config: Any) -> None:
         self.clock = SimClock()
         self.disk = SimDisk(seed=1)
         self.scheduler = SimScheduler(self.clock)
@@ -79,7 +79,7 @@ class Harness:
         self.fetcher = Fetcher(
             LEADER, self.peers, self.scheduler, self.clock, FetcherSettings(rest_max_ms=1000), lambda: (ME, 30)
         )
-        self.partitions = [self.follow(index) for index in range(count)]
+        self.partitions = [self.follow(index, epoch) for index in range(count)]
         for partition in self.partitions:
             self.fetcher.add(partition)
         self.scheduler.run_due()
@@ -277,20 +277,37 @@ def test_batches_that_do_not_go_on_from_the_end_are_not_appended() -> None:
 
 
 def test_where_the_logs_differ_is_cut_off_in_one_step() -> None:
-    harness = Harness()
+    harness = Harness(epoch=3)
     data = bytes(batch(0, 3, epoch=0)) + bytes(batch(3, 2, epoch=2)) + bytes(batch(5, 4, epoch=3))
     harness.answer(part(records=memoryview(data), high_watermark=6))
-    assert harness.positions() == {0: (9, 3, 0)}
+    assert harness.positions() == {0: (9, 3, 3)}
     harness.answer(part(diverging_epoch=EpochEndOffset(epoch=2, end_offset=7)))
     assert harness.ends() == [5], "our own end of epoch 2: what follows is of an epoch that the leader does not know"
     assert harness.partitions[0].high_watermark == 5
-    assert harness.positions() == {0: (5, 2, 0)}
+    assert harness.positions() == {0: (5, 2, 3)}
     harness.answer(part(diverging_epoch=EpochEndOffset(epoch=1, end_offset=2)))
     assert harness.ends() == [0], "an offset inside a batch takes the whole batch"
 
 
+@pytest.mark.parametrize("epoch", [3, 0])
+def test_what_a_deposed_leader_has_of_the_next_one_is_not_appended(epoch: int) -> None:
+    """Seed 515781822 of cluster: a leader had answered with a stretch of its file, and was deposed, cut its log and
+    followed the next leader before the stretch was read. The next leader's batches stood there now, in the place of
+    some that were never committed, and whoever had one of these went on with them: nobody ever saw the difference.
+    They are of a later epoch; or of an earlier one, where the next leader had more of it than the deposed one.
+    """
+    harness = Harness(epoch=2)
+    harness.answer(part(records=memoryview(bytes(batch(0, epoch=1)) + bytes(batch(1, epoch=2)))))
+    assert harness.positions() == {0: (2, 2, 2)}
+    harness.answer(part(records=memoryview(bytes(batch(2, epoch=2)) + bytes(batch(3, epoch=epoch)))))
+    assert harness.ends() == [2]
+    harness.pass_time(20)
+    harness.answer(part(diverging_epoch=EpochEndOffset(epoch=1, end_offset=1)))  # by the next leader
+    assert harness.ends() == [1]
+
+
 def test_a_truncation_waits_for_a_descriptor_and_fails_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    harness = Harness(segment_bytes=80)
+    harness = Harness(epoch=2, segment_bytes=80)
     for offset in range(3):
         harness.answer(part(records=batch(offset, epoch=offset)))
     assert harness.partitions[0].log.base_offsets == [0, 1, 2]
