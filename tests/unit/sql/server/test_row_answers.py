@@ -186,7 +186,7 @@ def test_a_push_query_forgets_windows_that_cannot_change(window: str, kept: int,
     planned = _planned(_STREAM, _HAVING.format(window=window))
     driver = planned.app.test()
 
-    def seen(at: int, value: int) -> list[tuple[int, bool]]:
+    def seen(at: int, value: int) -> list[tuple[int | None, bool]]:
         driver.pipe("s", (1).to_bytes(4, "big"), json.dumps({"v": value}).encode(), at)
         return [(row[1], isinstance(row, push.Tombstone)) for row in planned.finished(tombstones=True)]
 
