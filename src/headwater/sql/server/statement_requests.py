@@ -173,14 +173,16 @@ class StatementRequests:
 
     async def drop_as_seen(self, seen: SourceInfo, *, delete_topic: bool) -> None:
         """Drops what has this name now, if anything has. Its topic is deleted if it still is the one that was seen, for
-        which the caller has asked for the right. Raises SqlError.
+        which the caller has asked for the right, and with the last that is over it. Raises SqlError.
         """
         async with self._turn():
-            known = self._node.engine.session.catalog.sources.get(seen.name)
+            catalog = self._node.engine.session.catalog
+            known = catalog.sources.get(seen.name)
             if known is None:
                 return
             name = known.name.replace("`", "``")
             deletes = delete_topic and known.topic == seen.topic and is_deletable(known)
+            deletes = deletes and not catalog.others_over(known)
             text = f"DROP {known.kind.value} `{name}`{' DELETE TOPIC' if deletes else ''};"
             (statement,) = self._node.engine.session.parse(text)
             await self._change_now(statement, text, {}, EVERYBODY)
@@ -224,7 +226,12 @@ class StatementRequests:
         return {**answers.current_status(text, outcome, offset, is_executed), "warnings": warnings}
 
     async def _delete_topic(self, name: str) -> list[dict[str, str]]:
-        """The source is gone already: what the brokers do not do is told as a warning."""
+        """The source is gone already: what the brokers do not do is told as a warning, and so is a stream or table that
+        another server has made over the topic since it was looked for.
+        """
+        by_now = [each.name for each in self._node.engine.session.catalog if each.topic == name]
+        if by_now:
+            return [{"message": f"The topic {name} stays: by now it is that of {', '.join(by_now)}"}]
         try:
             problem = (await self._node.admin.delete_topics([name])).get(name)
         except KafkaError as error:
