@@ -491,7 +491,9 @@ class Session:
         result = cast_to(result, target, statement, errors)
         queries.write(result, target, errors)
         names = tuple(source.name for _, source in result.relation.sources)
-        self.queries[query_id] = PersistentQuery(query_id, statement.text, app, target, names, errors)
+        self.queries[query_id] = PersistentQuery(
+            query_id, statement.text, app, target, names, errors, tuple(builder.together)
+        )
         if given:
             self.used_ids.add(given)
         self.ended.discard(app.name)

@@ -544,3 +544,21 @@ def test_servers_that_begin_with_one_file_at_a_time_write_it_once(tmp_path: Path
         assert list(node.engine.session.catalog.sources) == ["S", "T", "U"]
         assert [each.split("_")[0] for each in node.engine.session.queries] == ["INSERTQUERY", "CSAS"]
         assert (node.engine.statements, node.takes_statements) == (4, False)
+
+
+@pytest.mark.parametrize("begins", ["CREATE STREAM j AS", "INSERT INTO t"])
+def test_a_join_of_topics_that_do_not_fit_is_refused(begins: str) -> None:
+    """INSERT INTO was taken, and its query stayed in ERROR."""
+
+    class Wide(Admin):
+        async def list_topics(self, *, internal: bool = False) -> list[Any]:
+            wide = SimpleNamespace(name="wide", partitions=[None, None])
+            return [*await super().list_topics(internal=internal), wide]
+
+    node = _node(_S, _S.replace("STREAM s", "STREAM t"), _S.replace("STREAM s", "STREAM w").replace("'in'", "'wide'"))
+    node._admin = cast("Any", Wide())
+    select = "SELECT s.id AS id, s.v AS v FROM s JOIN w WITHIN 1 HOURS ON s.id = w.id;"
+    status, answer = _run(node, f"{begins} {select}")
+    assert (status, "number of partitions don't match" in answer["message"]) == (400, True)
+    assert node.engine.session.queries == {}
+    assert _run(node, f"{begins} {select.replace('w ', 't ').replace('w.', 't.')}")[0] == 200
