@@ -98,7 +98,7 @@ its sentence, as there. Otherwise than there, a transform's predicate that is no
 become a sink by another config, and a connector that is made or set PAUSED has its tasks, paused. Connectors made over
 REST live as long as a standalone worker, as they do there. The door speaks plain HTTP on 127.0.0.1 unless `listeners`
 says otherwise, wants `Content-Type: application/json` with every body, and refuses what a web page of another origin
-sends.
+sends, unless `access.control.allow.origin` names that origin.
 
 ## What is delivered
 

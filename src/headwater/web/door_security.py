@@ -1,4 +1,5 @@
-"""TLS and the login of one HTTP door, from its settings: the same names at every door, and those that people know.
+"""TLS, the login and the origins of one HTTP door, from its settings: the same names at every door, and those that
+people know.
 
 `listeners=https://...` with Kafka's `ssl.*`; `authentication.method=BASIC` or `BEARER` (or both) as Confluent's
 services have it. The users and their rights are the cluster's: `ClusterLogin`. Passwords and tokens over plain HTTP are
@@ -16,6 +17,7 @@ from headwater.base.config.validators import ConfigValueError
 from headwater.base.errors import UserError
 from headwater.base.security.tls import ContextSource, TlsSettings, check_store_type, client_context, server_context
 from headwater.client.settings.security import OLD_SECURITY_NAMES, SECURITY
+from headwater.web import cors
 from headwater.web.cluster_login import ClusterLogin, LoginRefused
 from headwater.web.listeners import HttpListener
 from headwater.web.messages import HttpError, Request, Response
@@ -53,6 +55,7 @@ ROWS: Final = {row.name: row for row in (
     Definition("ssl.client.auth", _S, None, "The older name of it: none, requested, required; true is required."),
     Definition("ssl.enabled.protocols", _L, ["TLSv1.2", "TLSv1.3"], "The versions of TLS."),
     Definition("ssl.cipher.suites", _L, [], "The cipher suites of TLS 1.2, by their IANA names."),
+    *cors.ROWS,
 )}
 # fmt: on
 
@@ -92,6 +95,7 @@ class DoorSecurity:
         self._skipped = frozenset(tuple(each.strip("/").split("/")) for each in values["authentication.skip.paths"])
         self._schemes = _schemes(values["authentication.method"])
         self._is_own_call = is_own_call
+        self._share = cors.sharing(values)
         if values["authentication.roles"] != ["*"]:
             raise UserError(
                 f"authentication.roles={','.join(values['authentication.roles'])} cannot be used",
@@ -129,8 +133,8 @@ class DoorSecurity:
         return ClusterLogin(settings, mechanisms)
 
     def guard(self, application: Application) -> Application:
-        """The application behind the login; itself where there is none."""
-        return _Gate(application, self, self._login) if self._login is not None else application
+        """The application behind the login, where there is one, and shared with the origins that are allowed."""
+        return self._share(_Gate(application, self, self._login) if self._login is not None else application)
 
     async def close(self) -> None:
         if self._login is not None:

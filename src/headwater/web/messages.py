@@ -126,6 +126,7 @@ class Request:
     peer: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict)  # of the path, named by the route
     caller: Caller = EVERYBODY  # who sends it: set by the gate of a door
+    is_of_allowed_origin: bool = False  # `access.control.allow.origin` lets the page that sends it
     stream: "BodyStream | None" = None  # the body, where the server hands it on while it comes; `body` is empty then
 
     def __repr__(self) -> str:

@@ -8,11 +8,11 @@ from headwater.web.messages import HttpError, Request
 
 
 def check_origin(request: Request) -> None:
-    """Raises HttpError 403 for a request that a page of another origin sent; a request that names no origin comes from
-    no page.
+    """Raises HttpError 403 for a request that a page of another origin sent, unless `access.control.allow.origin`
+    allows that origin; a request that names no origin comes from no page.
     """
     origin = request.headers.get("origin")
-    if origin is None:
+    if origin is None or request.is_of_allowed_origin:
         return
     own = (request.headers.get("host") or "").lower()
     if not own or _host(origin) != own:

@@ -18,7 +18,7 @@ def _door_keys() -> list[ConfigKey]:
     """The settings that every HTTP door has; `ssl.*` are also those of the worker's clients, and stand under
     listeners.https. for the door alone.
     """
-    rows = [row for name, row in DOOR.items() if name.startswith("authentication.")]
+    rows = [row for name, row in DOOR.items() if name.startswith(("authentication.", "access.control."))]
     return [ConfigKey(row.name, row.type, row.default, LOW, row.doc) for row in rows]
 
 

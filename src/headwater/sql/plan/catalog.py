@@ -115,6 +115,10 @@ class Catalog:
     def __iter__(self) -> Iterator[SourceInfo]:
         return iter(self.sources.values())
 
+    def others_over(self, source: SourceInfo) -> list[str]:
+        """The names of other streams and tables over the same topic."""
+        return sorted(each.name for each in self if each.topic == source.topic and each.name != source.name)
+
     def find(self, name: str, position: Position | None = None) -> SourceInfo:
         found = self.sources.get(name)
         if found is None:

@@ -251,6 +251,13 @@ class Session:
             check_writable(known.topic)
         if statement.delete_topic and known.read_only:
             raise SqlError(f"Cannot delete topic for read-only source: {statement.name}", position=statement.position)
+        others = self.catalog.others_over(known)
+        if statement.delete_topic and others and self.checks_schemas:  # the log of statements may have some from before
+            raise SqlError(
+                f"Refusing to delete topic. Found other data sources ({', '.join(others)}) using topic {known.topic}",
+                hint="DROP these first, or leave DELETE TOPIC out.",
+                position=statement.position,
+            )
         if known.made_by_query is not None:
             self._end([known.made_by_query])
         del self.catalog.sources[statement.name]
@@ -484,7 +491,9 @@ class Session:
         result = cast_to(result, target, statement, errors)
         queries.write(result, target, errors)
         names = tuple(source.name for _, source in result.relation.sources)
-        self.queries[query_id] = PersistentQuery(query_id, statement.text, app, target, names, errors)
+        self.queries[query_id] = PersistentQuery(
+            query_id, statement.text, app, target, names, errors, tuple(builder.together)
+        )
         if given:
             self.used_ids.add(given)
         self.ended.discard(app.name)

@@ -157,13 +157,15 @@ class Api:
 
     async def terminate(self, request: Request) -> Response:
         """/ksql/terminate: every query ends, and what was made is dropped, with the topics that `deleteTopicList` names
-        or matches. Topics of read-only sources and internal ones stay.
+        or matches: of those that queries have made, as in ksqlDB. What is over other topics is dropped first, so that
+        nothing is left over one that is to be deleted.
         """
         body = _object(request) if request.body else {}
         given = body.get("deleteTopicList")
         is_deleted = _matching(given)
         sources = reversed(list(self._node.engine.session.catalog))
         dropped = [(each, is_deletable(each) and is_deleted(each.topic)) for each in sources]
+        dropped.sort(key=lambda each: each[1])
         named = [topic(Operation.DELETE, each) for each in given or () if re2.fullmatch(_TOPIC_NAME, each)]
         await require(request.caller, cluster(Operation.ALTER), *named)
         for source, with_topic in dropped:

@@ -29,18 +29,23 @@ KEYS_FORMATTED: Final = 5  # before, keys that queries made had no format of the
 @dataclass(frozen=True, slots=True)
 class Command:
     """A statement, with its variables replaced, and the properties that were set for it. `declares`: of a CREATE
-    FUNCTION, what the function takes and gives (`function_shapes`), for servers that do not have its code.
+    FUNCTION, what the function takes and gives (`function_shapes`), for servers that do not have its code. `place`: of
+    a statement of `ksql.queries.file`, how many are before it: each server has the file, and the first counts that
+    writes it.
     """
 
     statement: str
     properties: Mapping[str, str] = field(default_factory=dict)
     version: int = VERSION
     declares: str | None = None
+    place: int | None = None
 
     def encode(self) -> bytes:
         document = {"statement": self.statement, "streamsProperties": dict(self.properties), "version": self.version}
         if self.declares is not None:
             document["declares"] = self.declares
+        if self.place is not None:
+            document["place"] = self.place
         return json.dumps(document, ensure_ascii=False).encode()
 
     @classmethod
@@ -54,12 +59,13 @@ class Command:
             raise ValueError("its properties are no object")
         version = document.get("version")
         properties = {str(name): str(value) for name, value in given.items()}
-        declares = document.get("declares")
+        declares, place = document.get("declares"), document.get("place")
         return cls(
             document["statement"],
             properties,
             version if isinstance(version, int) else 1,
             declares if isinstance(declares, str) else None,
+            place if isinstance(place, int) else None,
         )
 
 

@@ -65,6 +65,9 @@ class Outcome:
     was_there: bool = False
 
 
+_WRITTEN_TWICE: Final = Outcome("unknown", "Two servers have written this statement of their file.", was_there=True)
+
+
 class Engine:
     """Owns the session. Not safe for threads: the loop of the server calls it."""
 
@@ -88,7 +91,7 @@ class Engine:
         self.system: dict[str, str] = {}  # of ALTER SYSTEM: for every statement that does not set them itself
         self._defaults = dict(defaults or {})
         self.applied = 0  # how far in the log
-        self.statements = 0  # of the log until there
+        self.statements = 0  # of the log until there, those of a file once
         self.ends = 0  # behind the last of them that ended a query
         self.outcomes: OrderedDict[int, Outcome] = OrderedDict()
         self._refused: dict[str, SqlError] = {}  # functions of the log that are not here and of an unknown shape
@@ -129,6 +132,7 @@ class Engine:
 
     def apply(self, offset: int, data: bytes) -> Outcome:
         """Carries out a statement of the log. One that fails fails everywhere, and changes nothing."""
+        is_new = True
         try:
             command = Command.decode(data)
         except ValueError as problem:
@@ -136,11 +140,12 @@ class Engine:
                 "unknown", "", error=SqlError(f"The log of statements has no statement at {offset}: {problem}")
             )
         else:
-            outcome = self._run(offset, command)
+            is_new = command.place is None or command.place >= self.statements
+            outcome = self._run(offset, command) if is_new else _WRITTEN_TWICE
         self.outcomes[offset] = outcome
         while len(self.outcomes) > OUTCOMES_KEPT:
             self.outcomes.popitem(last=False)
-        self.applied, self.statements = offset + 1, self.statements + 1
+        self.applied, self.statements = offset + 1, self.statements + is_new
         return outcome
 
     def pass_over(self, offset: int) -> None:

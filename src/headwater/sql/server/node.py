@@ -112,14 +112,16 @@ class SqlNode:
         )
 
     async def _run_file(self, path: Path) -> None:
-        """Statements of a file, once: those that are in the log already are not written again."""
+        """Statements of a file, once: those that the log has already are not written again, nor those that another
+        server with the same file writes meanwhile.
+        """
         try:
             text = await asyncio.to_thread(path.read_text, encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise UserError(f"ksql.queries.file cannot be read: {path}", str(error)) from None
         self.takes_statements = True
         try:
-            await self.execute(text, {}, {}, skip=self.engine.statements)
+            await self.execute(text, {}, {}, of_file=True)
         finally:
             self.takes_statements = False
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from headwater.base.ids import TopicPartition
@@ -22,9 +22,11 @@ from headwater.sql.language.tree import SourceKind
 from headwater.sql.plan import properties, queries, reading, windowed
 from headwater.sql.plan.catalog import Catalog, Column
 from headwater.sql.plan.relations import Errors
+from headwater.sql.server.expiry import Expiry, expiry_of
 from headwater.sql.server.views import READING
 from headwater.streams.engine.failures import ErrorPolicy
-from headwater.streams.model.record import InputRecord
+from headwater.streams.model.processor import Processor
+from headwater.streams.model.record import InputRecord, Record
 
 if TYPE_CHECKING:
     from headwater.streams.dsl.app import App
@@ -40,8 +42,9 @@ class Tombstone(list[Any]):
 @dataclass(frozen=True, slots=True)
 class Plan:
     """A query on its own, compiled: its application appends rows to `rows`, and `last` makes of them those of the
-    result, all that came together at once. Of a table, each has its key with it, and None instead of a row tells that
-    the key is gone: `gone` makes a row of that.
+    result, all that came together at once. Of a table, each has its task and its key with it, and None instead of a row
+    tells that the key is gone: `gone` makes a row of that. Windows that cannot change any more are not remembered in
+    `told`: `expiry` knows which these are, where the query itself makes windows.
     """
 
     id: str
@@ -55,7 +58,8 @@ class Plan:
     last: tuple[queries.LastStep, ...]
     gone: Callable[[Any], list[Any]] | None
     limit: int | None
-    told: set[Any] = field(default_factory=set)  # keys of the rows that passed, where tombstones are asked for
+    told: set[Any]  # keys of the rows that passed, where tombstones are asked for
+    expiry: Expiry | None
 
     def finished(self, *, tombstones: bool = False) -> list[list[Any]]:
         """The rows of the result that are there by now; they are forgotten here. `tombstones`: also those of keys that
@@ -66,31 +70,50 @@ class Plan:
         if self.gone is None:
             return self._made(found)
         if not tombstones:
-            return self._made([row for _, row in found if row is not None])
+            return self._made([row for _, _, row in found if row is not None])
         *conditions, select = self.last
         for each in conditions:
             found = self._passing(each, found)
-        made = iter(select([row for _, row in found if row is not None]))
-        return [next(made) if row is not None else Tombstone(self.gone(key)) for key, row in found]
+        made = iter(select([row for _, _, row in found if row is not None]))
+        return [next(made) if row is not None else Tombstone(self.gone(key)) for _, key, row in found]
 
     def _passing(self, condition: queries.LastStep, found: list[Any]) -> list[Any]:
         """A key whose row passes no more is gone, and only then: nobody was told of what never passed."""
-        passes = iter(condition.function.all([row for _, row in found if row is not None]))
+        passes = iter(condition.function.all([row for _, _, row in found if row is not None]))
         kept = []
-        for key, row in found:
-            identity = (hashable(windowed.bare(key)), windowed.bounds(key))
+        for task, key, row in found:
+            identity = (hashable(windowed.bare(key)), *windowed.bounds(key))
             if row is not None and next(passes):
-                self.told.add(identity)
-                kept.append((key, row))
+                self._remember(task, identity)
+                kept.append((task, key, row))
             elif identity in self.told:
                 self.told.remove(identity)
-                kept.append((key, None))
+                kept.append((task, key, None))
         return kept
+
+    def _remember(self, task: int, identity: Any) -> None:
+        if self.expiry is None:
+            self.told.add(identity)
+            return
+        if not self.expiry.is_past(task, identity) and identity not in self.told:
+            self.told.add(identity)
+            self.expiry.add(task, identity)
+        self.told.difference_update(self.expiry.take_past(task))
 
     def _made(self, rows: list[list[Any]]) -> list[list[Any]]:
         for step in self.last:
             rows = step(rows)
         return rows
+
+
+class _Changes(Processor):
+    """Where the changes of a table end: with the partition of the task that each comes from."""
+
+    def __init__(self, rows: list[Any]) -> None:
+        self._rows = rows
+
+    def process(self, record: Record) -> None:
+        self._rows.append((self.context.partition, record.key, record.value))
 
 
 def plan(query: tree.Query, catalog: Catalog, brokers: str, settings: Mapping[str, str]) -> Plan:
@@ -104,9 +127,10 @@ def plan(query: tree.Query, catalog: Catalog, brokers: str, settings: Mapping[st
     builder = queries.QueryBuilder(app, catalog, Errors(), transient=True, throws=throws)
     result = builder.build(query, "the result", properties.read(tree.Properties(), sink=True))
     rows: list[Any] = []
+    told: set[Any] = set()
     node: Any = result.relation.node
     if result.relation.kind is SourceKind.TABLE:
-        node.to_stream().foreach(lambda key, row: rows.append((key, row)))
+        node.to_stream().process(lambda: _Changes(rows))
     else:
         node.foreach(lambda _, row: rows.append(row) if row is not None else None)
     topics: dict[SourceKind, list[str]] = {SourceKind.STREAM: [], SourceKind.TABLE: []}
@@ -125,6 +149,8 @@ def plan(query: tree.Query, catalog: Catalog, brokers: str, settings: Mapping[st
         result.last,
         result.gone if result.relation.kind is SourceKind.TABLE else None,
         query.limit,
+        told,
+        None if builder.grouped is None else expiry_of(result.relation.window, told.__contains__),
     )
 
 

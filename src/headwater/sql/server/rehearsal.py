@@ -79,6 +79,7 @@ class Rehearsal:
         self._engine, self._catch_up, self._permit = engine, catch_up, permit
         self._run_in_thread, self._is_push = run_in_thread, is_push
         self._is_up_to_date = False
+        self._place = 0  # of the next statement of a file, among those for the log
         self._begin()
         self._written: set[str] = set()  # topics whose schemas may be others once the statements are carried out
         self._tried = 0  # statements for the log
@@ -87,17 +88,30 @@ class Rehearsal:
         """As the server has it now."""
         self._trial = self._engine.session.copy()
         self._system = dict(self._engine.of_system)  # with what ALTER SYSTEM of this request has said
+        self._there = self._engine.statements
 
-    async def run(self, pieces: Sequence[Piece], progress: Progress, skip: int = 0) -> None:
-        """`skip`: so many of the statements for the log are in it already. Raises SqlError."""
+    async def run(self, pieces: Sequence[Piece], progress: Progress, *, of_file: bool = False) -> None:
+        """`of_file`: statements that the log has are not tried. Raises SqlError."""
         for piece in pieces:
             text = substitute(piece.text, progress.variables, begins_at=piece.begins_at)
             for statement in await asyncio.to_thread(self._trial.parse, text, piece.begins_at):
                 with placed_at(statement.position):
-                    if skip and isinstance(statement, LOGGED):
-                        skip -= 1
-                    elif not progress.take(statement) and not await self._try(statement, text, progress.settings):
+                    if of_file and isinstance(statement, LOGGED) and await self._is_there():
+                        continue
+                    if not progress.take(statement) and not await self._try(statement, text, progress.settings):
                         return
+
+    async def _is_there(self) -> bool:
+        """Whether the next statement of a file is in the log."""
+        await self._begin_up_to_date()
+        self._place += 1
+        return self._place <= self._there
+
+    async def _begin_up_to_date(self) -> None:
+        if not self._is_up_to_date:
+            await self._catch_up()
+            self._begin()
+            self._is_up_to_date = True
 
     async def _try(self, statement: tree.Statement, text: str, settings: Mapping[str, str]) -> bool:
         """Whether what follows can be tried, too."""
@@ -116,10 +130,7 @@ class Rehearsal:
     async def _goes_on(self, statement: tree.Statement, settings: Mapping[str, str]) -> bool:
         if isinstance(statement, tree.ControlQuery) and self._is_push(statement.query_id or ""):
             return True
-        if not self._is_up_to_date:
-            await self._catch_up()
-            self._begin()
-            self._is_up_to_date = True
+        await self._begin_up_to_date()
         trial = self._trial
         trial.settings = {**self._system, **settings}
         trial.next_query_number = self._engine.applied + self._tried

@@ -11,8 +11,8 @@ from headwater.sql.plan.sources import is_internal
 
 
 def is_deletable(source: SourceInfo) -> bool:
-    """Whether DROP ... DELETE TOPIC may delete its topic."""
-    return not source.read_only and not is_internal(source.topic)
+    """Whether /ksql/terminate may delete its topic: one that a query has made. Others have written what others read."""
+    return source.made_by_query is not None and not is_internal(source.topic)
 
 
 def topic_configs(properties: tree.Properties, defaults: Mapping[str, str]) -> dict[str, str]:

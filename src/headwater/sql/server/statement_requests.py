@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 from collections.abc import AsyncIterator, Mapping
 from functools import partial
@@ -71,13 +72,12 @@ class StatementRequests:
         properties: Mapping[str, str],
         variables: Mapping[str, str],
         *,
-        skip: int = 0,
+        of_file: bool = False,
         caller: Caller = EVERYBODY,
         done: list[answers.Entity] | None = None,
     ) -> list[answers.Entity]:
-        """All statements of a text, one after the other, but for the first `skip` of those for the log. Raises
-        SqlError. Where one is wrong, none is carried out (`rehearsal`); where one fails, those before it are done, and
-        in `done`.
+        """All statements of a text, one after the other; `of_file`: but for those that the log has. Raises SqlError.
+        Where one is wrong, none is carried out (`rehearsal`); where one fails, those before it are done, and in `done`.
         """
         check_request(properties)
         found = [] if done is None else done
@@ -91,17 +91,16 @@ class StatementRequests:
                 self._node.run_in_thread,
                 self._node.row_queries.has_push,
             )
-            await trial.run(pieces, Progress(properties, variables), skip)
-        progress = Progress(properties, variables)
+            await trial.run(pieces, Progress(properties, variables), of_file=of_file)
+        progress, places = Progress(properties, variables), itertools.count()
         for piece in pieces:
             shown = substitute(piece.text, progress.variables, begins_at=piece.begins_at)
             for statement in await asyncio.to_thread(self._node.engine.session.parse, shown, piece.begins_at):
                 with placed_at(statement.position):
-                    if skip and isinstance(statement, LOGGED):
-                        skip -= 1
-                    elif not progress.take(statement):
+                    if not progress.take(statement):
                         settings, defined = progress.settings, progress.variables
-                        answer = await self._execute(statement, shown, settings, defined, caller)
+                        place = next(places) if of_file and isinstance(statement, LOGGED) else None
+                        answer = await self._execute(statement, shown, settings, defined, caller, place)
                         found += [] if answer is None else [answer]
         return found
 
@@ -123,8 +122,9 @@ class StatementRequests:
         settings: Mapping[str, str],
         variables: Mapping[str, str],
         caller: Caller,
+        place: int | None,
     ) -> answers.Entity | None:
-        """None: there is nothing to tell, as of INSERT VALUES."""
+        """None: there is nothing to tell, as of INSERT VALUES. `place`: see `Command`."""
         if isinstance(statement, tree.ControlQuery) and statement.action == "TERMINATE":
             running = self._node.row_queries.push_named(statement.query_id or "")
             if running is not None:  # of this server alone: no matter for the log
@@ -134,7 +134,7 @@ class StatementRequests:
         await self._require_schemas(caller, statement)
         refuse_queries(statement, text)
         if isinstance(statement, LOGGED):
-            return await self._change(statement, text, settings, caller)
+            return await self._change(statement, text, settings, caller, place)
         match statement:
             case tree.InsertValues():
                 await self._insert(statement, settings, caller)
@@ -151,13 +151,16 @@ class StatementRequests:
                 await require(caller, cluster(Operation.ALTER))
 
     async def _change(
-        self, statement: tree.Statement, text: str, settings: Mapping[str, str], caller: Caller
-    ) -> answers.Entity:
+        self, statement: tree.Statement, text: str, settings: Mapping[str, str], caller: Caller, place: int | None
+    ) -> answers.Entity | None:
         """A statement for the log: tried here, its topics made, written, and answered when it has been applied and what
-        it ends runs no more; if that takes long, the answer says that it is being executed.
+        it ends runs no more; if that takes long, the answer says that it is being executed. None: it is of a file, and
+        in the log already.
         """
         async with self._turn():
-            return await self._change_now(statement, text, settings, caller)
+            if place is not None and place < self._node.engine.statements:
+                return None
+            return await self._change_now(statement, text, settings, caller, place)
 
     @contextlib.asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
@@ -170,20 +173,27 @@ class StatementRequests:
 
     async def drop_as_seen(self, seen: SourceInfo, *, delete_topic: bool) -> None:
         """Drops what has this name now, if anything has. Its topic is deleted if it still is the one that was seen, for
-        which the caller has asked for the right. Raises SqlError.
+        which the caller has asked for the right, and with the last that is over it. Raises SqlError.
         """
         async with self._turn():
-            known = self._node.engine.session.catalog.sources.get(seen.name)
+            catalog = self._node.engine.session.catalog
+            known = catalog.sources.get(seen.name)
             if known is None:
                 return
             name = known.name.replace("`", "``")
             deletes = delete_topic and known.topic == seen.topic and is_deletable(known)
+            deletes = deletes and not catalog.others_over(known)
             text = f"DROP {known.kind.value} `{name}`{' DELETE TOPIC' if deletes else ''};"
             (statement,) = self._node.engine.session.parse(text)
             await self._change_now(statement, text, {}, EVERYBODY)
 
     async def _change_now(
-        self, statement: tree.Statement, text: str, settings: Mapping[str, str], caller: Caller
+        self,
+        statement: tree.Statement,
+        text: str,
+        settings: Mapping[str, str],
+        caller: Caller,
+        place: int | None = None,
     ) -> answers.Entity:
         # while it waited for its turn, others may have made what it names
         await rights.require_now(caller, statement, lambda: self._node.engine.session)
@@ -199,7 +209,8 @@ class StatementRequests:
         await require(caller, *rights.of_outcome(statement, done, session), told=told)
         declares = await self._node.run_in_thread(self._node.engine.declared, statement)
         await self._make_topics(statement, done, settings)
-        offset = await self._node.log.append(Command(text, self._node.engine.for_log(settings), declares=declares))
+        command = Command(text, self._node.engine.for_log(settings), declares=declares, place=place)
+        offset = await self._node.log.append(command)
         await self._node.applied(offset + 1)
         outcome = self._node.engine.outcomes[offset]
         if outcome.error is not None:
@@ -215,7 +226,12 @@ class StatementRequests:
         return {**answers.current_status(text, outcome, offset, is_executed), "warnings": warnings}
 
     async def _delete_topic(self, name: str) -> list[dict[str, str]]:
-        """The source is gone already: what the brokers do not do is told as a warning."""
+        """The source is gone already: what the brokers do not do is told as a warning, and so is a stream or table that
+        another server has made over the topic since it was looked for.
+        """
+        by_now = [each.name for each in self._node.engine.session.catalog if each.topic == name]
+        if by_now:
+            return [{"message": f"The topic {name} stays: by now it is that of {', '.join(by_now)}"}]
         try:
             problem = (await self._node.admin.delete_topics([name])).get(name)
         except KafkaError as error:

@@ -24,6 +24,8 @@ from headwater.web.messages import Headers, HttpError, Request
 
 _OWN = "CREATE STREAM own (n INT) WITH (KAFKA_TOPIC='own', VALUE_FORMAT='JSON');"
 _OTHERS = _OWN.replace("'own'", "'secret'")
+_OTHERS_OWN = _OWN.replace("STREAM own", "STREAM given").replace("'own'", "'own-in'")
+_MADE = "CREATE STREAM own WITH (KAFKA_TOPIC='own') AS SELECT * FROM given;"
 _READ_ONLY = "CREATE SOURCE STREAM r (n INT) WITH (KAFKA_TOPIC='own-r', VALUE_FORMAT='JSON');"
 _INTERNAL = "CREATE STREAM i (n INT) WITH (KAFKA_TOPIC='_schemas', VALUE_FORMAT='JSON');"
 
@@ -107,8 +109,8 @@ def _terminated(*statements: str, meanwhile: tuple[str, ...] = ()) -> tuple[int,
     return status, sorted(node.engine.session.catalog.sources), admin.deleted
 
 
-def test_terminating_keeps_topics_of_read_only_sources_and_internal_ones_and_goes_on() -> None:
-    assert _terminated(_OWN, _READ_ONLY, _INTERNAL) == (200, [], ["own"])
+def test_terminating_keeps_topics_that_no_query_has_made_and_goes_on() -> None:
+    assert _terminated(_OTHERS_OWN, _MADE, _READ_ONLY, _INTERNAL) == (200, [], ["own"])
 
 
 @pytest.mark.parametrize(
@@ -116,15 +118,44 @@ def test_terminating_keeps_topics_of_read_only_sources_and_internal_ones_and_goe
     [
         (("DROP STREAM own;",), []),
         (("DROP STREAM own;", _OTHERS), []),
-        (("DROP STREAM own;", _OWN.replace("STREAM", "SOURCE STREAM")), []),
-        (("DROP STREAM own;", _OWN), ["own"]),
+        (("DROP STREAM own;", _OWN), []),
+        (("DROP STREAM own;", _MADE, "TERMINATE ALL;"), ["own"]),
     ],
-    ids=["gone", "over another topic", "read-only", "the same again"],
+    ids=["gone", "over another topic", "over a topic of others", "the same again"],
 )
 def test_terminating_deletes_no_topic_that_its_caller_was_not_asked_about(
     meanwhile: tuple[str, ...], deleted: list[str]
 ) -> None:
-    assert _terminated(_OWN, meanwhile=meanwhile) == (200, [], deleted)
+    assert _terminated(_OTHERS_OWN, _MADE, meanwhile=meanwhile) == (200, [], deleted)
+
+
+_AGAIN = _OWN.replace("STREAM own", "STREAM again")
+
+
+def test_terminating_deletes_a_topic_with_the_last_that_is_over_it() -> None:
+    again = _MADE.replace("STREAM own", "STREAM more")
+    for more in (_AGAIN, again):
+        assert _terminated(_OTHERS_OWN, more, _MADE) == (200, [], ["own"])
+        assert _terminated(_OTHERS_OWN, _MADE, more) == (200, [], ["own"])
+
+
+def test_a_topic_that_another_stream_is_over_is_not_deleted() -> None:
+    """Its rows were gone for all of them."""
+    node, admin = _node(_OWN, _AGAIN)
+    drop = "DROP STREAM own DELETE TOPIC;"
+    with pytest.raises(SqlError, match=r"Refusing to delete topic. Found other data sources \(AGAIN\) using topic own"):
+        asyncio.run(node.execute(drop, {}, {}))
+    assert (sorted(node.engine.session.catalog.sources), admin.deleted) == (["AGAIN", "OWN"], [])
+    assert node.engine.apply(2, Command(drop).encode()).error is None, "older logs have such statements"
+    asyncio.run(node.execute(drop.replace("own", "again"), {}, {}))
+    assert admin.deleted == ["own"]
+
+
+def test_a_topic_that_another_server_has_made_a_stream_over_meanwhile_stays() -> None:
+    node, admin = _node(_OWN, meanwhile=(_AGAIN,))
+    (answer,) = asyncio.run(node.execute("DROP STREAM own DELETE TOPIC;", {}, {}))
+    assert answer["warnings"] == [{"message": "The topic own stays: by now it is that of AGAIN"}]
+    assert (list(node.engine.session.catalog.sources), admin.deleted) == (["AGAIN"], [])
 
 
 def test_what_cannot_be_dropped_is_told() -> None:

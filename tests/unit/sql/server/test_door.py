@@ -306,14 +306,16 @@ def test_no_origin_is_ours_where_no_host_is_named() -> None:
 
 
 class Terminated(Node):
-    """Two streams, one over the other's topic's neighbour."""
+    """Three streams over topics of others, and what queries make of each."""
 
     def __init__(self) -> None:
         super().__init__()
         self.engine = Engine("default_", "nowhere:1")
-        for offset, name in enumerate(("orders", "orders-old", "other")):
-            text = f"CREATE STREAM `{name}` (n INT) WITH (kafka_topic='{name}', value_format='JSON');"
-            self.engine.apply(offset, Command(text).encode())
+        for name in ("orders", "orders-old", "other"):
+            given = f"CREATE STREAM `{name}` (n INT) WITH (kafka_topic='{name}', value_format='JSON');"
+            made = f"CREATE STREAM `{name}-made` AS SELECT * FROM `{name}`;"
+            for text in (given, made):
+                assert self.engine.apply(self.engine.applied, Command(text).encode()).error is None
 
     async def execute(self, text: str, _settings: Any, _variables: Any, *, caller: Any = None) -> list[Any]:
         self.texts.append(text)
@@ -338,14 +340,15 @@ def _terminate(body: str) -> tuple[int, list[str]]:
     ("body", "deleted"),
     [
         ("", set()),
-        ('{"deleteTopicList": ["orders"]}', {"orders"}),
-        ('{"deleteTopicList": ["orders.*"]}', {"orders", "orders-old"}),
-        ('{"deleteTopicList": ["order", "o"]}', set()),
+        ('{"deleteTopicList": ["orders-made", "other"]}', {"orders-made"}),
+        ('{"deleteTopicList": ["orders.*"]}', {"orders-made", "orders-old-made"}),
+        ('{"deleteTopicList": ["orders-mad", "o"]}', set()),
     ],
 )
 def test_terminate_drops_all_and_deletes_the_topics_that_are_named_or_match(body: str, deleted: set[str]) -> None:
+    """Only those that queries have made: it deleted those of other applications, too, which a stream was over."""
     status, texts = _terminate(body)
-    assert (status, texts[0], len(texts)) == (200, "TERMINATE ALL;", 4)
+    assert (status, texts[0], len(texts)) == (200, "TERMINATE ALL;", 7)
     assert {each.split("`")[1] for each in texts[1:] if each.endswith(" DELETE TOPIC;")} == deleted
 
 

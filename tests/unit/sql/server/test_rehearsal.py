@@ -506,3 +506,59 @@ def test_rows_in_a_file_of_statements_are_refused_before_anything_is_done(tmp_pa
     with pytest.raises(SqlError, match=r"INSERT VALUES cannot be in ksql\.queries\.file"):
         asyncio.run(node._run_file(file))
     assert (node.engine.applied, list(node.engine.session.catalog.sources)) == (1, ["T"])
+
+
+class SharedLog(Log):
+    """Another server begins with the same file: it writes each statement as soon as this one looks at the end of the
+    log, or just before this one writes it.
+    """
+
+    def __init__(self, node: SqlNode, statements: list[str], writes_at: str) -> None:
+        super().__init__(node)
+        self._statements, self._writes_at = statements, writes_at
+
+    async def end(self) -> int:
+        place = self._node.engine.statements
+        if self._writes_at == "end" and place < len(self._statements):
+            await super().append(Command(self._statements[place], place=place))
+        return await super().end()
+
+    async def append(self, command: Command) -> int:
+        if self._writes_at == "append":
+            await super().append(command)
+        return await super().append(command)
+
+
+@pytest.mark.parametrize("writes_at", ["end", "append", "never"])
+def test_servers_that_begin_with_one_file_at_a_time_write_it_once(tmp_path: Path, writes_at: str) -> None:
+    """INSERT INTO was there twice, and each row with it; a stream that was there ended the second server."""
+    made = "CREATE STREAM t (id INT KEY, v INT) WITH (kafka_topic='t', partitions=1, value_format='JSON');"
+    statements = [_S, made, "INSERT INTO t SELECT * FROM s;", "CREATE STREAM u AS SELECT * FROM t;"]
+    file = tmp_path / "queries.sql"
+    file.write_text(f"SET 'auto.offset.reset'='earliest'; {' '.join(statements)}")
+    node = _node()
+    node.config.values["ksql.queries.file"] = str(file)
+    node._log = cast("Any", SharedLog(node, statements, writes_at))
+    for _ in range(2):  # and once more, at a later start
+        asyncio.run(node._run_file(file))
+        assert list(node.engine.session.catalog.sources) == ["S", "T", "U"]
+        assert [each.split("_")[0] for each in node.engine.session.queries] == ["INSERTQUERY", "CSAS"]
+        assert (node.engine.statements, node.takes_statements) == (4, False)
+
+
+@pytest.mark.parametrize("begins", ["CREATE STREAM j AS", "INSERT INTO t"])
+def test_a_join_of_topics_that_do_not_fit_is_refused(begins: str) -> None:
+    """INSERT INTO was taken, and its query stayed in ERROR."""
+
+    class Wide(Admin):
+        async def list_topics(self, *, internal: bool = False) -> list[Any]:
+            wide = SimpleNamespace(name="wide", partitions=[None, None])
+            return [*await super().list_topics(internal=internal), wide]
+
+    node = _node(_S, _S.replace("STREAM s", "STREAM t"), _S.replace("STREAM s", "STREAM w").replace("'in'", "'wide'"))
+    node._admin = cast("Any", Wide())
+    select = "SELECT s.id AS id, s.v AS v FROM s JOIN w WITHIN 1 HOURS ON s.id = w.id;"
+    status, answer = _run(node, f"{begins} {select}")
+    assert (status, "number of partitions don't match" in answer["message"]) == (400, True)
+    assert node.engine.session.queries == {}
+    assert _run(node, f"{begins} {select.replace('w ', 't ').replace('w.', 't.')}")[0] == 200

@@ -169,6 +169,46 @@ def test_a_gone_group_has_the_bounds_of_its_window() -> None:
     assert found == [([1, 0, 5, 10_000], False), ([1, 0, None, 10_000], True)]
 
 
+_HAVING = "SELECT k, SUM(v) AS n FROM s WINDOW {window} GROUP BY k HAVING SUM(v) > 3 EMIT CHANGES;"  # by the key: no repartition
+
+
+@pytest.mark.parametrize(
+    ("window", "kept", "late", "in_time"),
+    [
+        ("TUMBLING (SIZE 1 SECOND, GRACE PERIOD 2 SECONDS)", 3, 46_999, 47_000),
+        ("TUMBLING (SIZE 1 SECOND, RETENTION 5 SECONDS, GRACE PERIOD 2 SECONDS)", 5, 46_999, 47_000),
+        ("HOPPING (SIZE 2 SECONDS, ADVANCE BY 1 SECOND, GRACE PERIOD 2 SECONDS)", 4, 45_999, 46_000),
+        ("SESSION (500 MILLISECONDS, GRACE PERIOD 2500 MILLISECONDS)", 3, 45_999, 46_500),
+    ],
+)
+def test_a_push_query_forgets_windows_that_cannot_change(window: str, kept: int, late: int, in_time: int) -> None:
+    """Each window that had passed HAVING was remembered for as long as the query ran."""
+    planned = _planned(_STREAM, _HAVING.format(window=window))
+    driver = planned.app.test()
+
+    def seen(at: int, value: int) -> list[tuple[int | None, bool]]:
+        driver.pipe("s", (1).to_bytes(4, "big"), json.dumps({"v": value}).encode(), at)
+        return [(row[1], isinstance(row, push.Tombstone)) for row in planned.finished(tombstones=True)]
+
+    for second in range(50):
+        assert (5, False) in seen(second * 1000, 5)
+        assert len(planned.told) == min(second + 1, kept)
+    assert seen(late, -40) == []
+    assert (None, True) in seen(in_time, -40), "it passes no more"
+    assert len(planned.told) < kept
+
+
+def test_a_window_of_a_task_that_is_behind_can_still_change() -> None:
+    """Each task of a query has a time of its own."""
+    window = "TUMBLING (SIZE 1 SECOND, GRACE PERIOD 2 SECONDS)"
+    planned = _planned(_STREAM, _HAVING.format(window=window))
+    driver = planned.app.test(partitions=2)
+    for partition, at, value in ((0, 0, 5), (1, 100_000, 5), (1, 200_000, 5), (0, 500, -4)):
+        driver.pipe("s", partition.to_bytes(4, "big"), json.dumps({"v": value}).encode(), at, partition=partition)
+        told = planned.finished(tombstones=True)
+    assert [(list(each), isinstance(each, push.Tombstone)) for each in told] == [([0, None], True)]
+
+
 def test_a_push_query_gathers_all_rows_without_group_by() -> None:
     """It was refused, as in persistent queries, which need a key."""
     planned = _planned(_STREAM, "SELECT COUNT(*) AS n, SUM(v) AS sum FROM s EMIT CHANGES;")
