@@ -32,6 +32,7 @@ class ConfigState:
     configs: dict[str, Config] = field(default_factory=dict)
     targets: dict[str, State] = field(default_factory=dict)
     tasks: dict[str, tuple[Config, ...]] = field(default_factory=dict)
+    made: dict[str, int] = field(default_factory=dict)  # how often there was a new connector of this name
     generations: dict[str, int] = field(default_factory=dict)  # how many sets of tasks a connector has had
     applied: dict[str, Config] = field(default_factory=dict)  # the config for which the tasks were made
     task_counts: dict[str, int] = field(default_factory=dict)  # of the last fencing
@@ -47,6 +48,7 @@ class ConfigState:
             configs=dict(self.configs),
             targets=dict(self.targets),
             tasks=dict(self.tasks),
+            made=dict(self.made),
             generations=dict(self.generations),
             applied=dict(self.applied),
             task_counts=dict(self.task_counts),
@@ -68,6 +70,8 @@ class ConfigState:
                 self._forget(name)
             case ConnectorConfig(name, config):
                 assert config is not None
+                if name not in self.configs:
+                    self.made[name] = self.made.get(name, 0) + 1
                 self.configs[name] = config
             case TargetState(name, None):
                 self.targets.pop(name, None)

@@ -224,10 +224,10 @@ class DistributedHerder:
         with self.leader.lock:
             state = self._refreshed(name)
             self.leader.write(ConnectorConfig(name, None), TargetState(name, None))
-        forgotten: list[StatusRecord] = [ConnectorStatus(name, None)]
-        forgotten += [TaskStatus(task, None) for task in {*self._statuses.tasks(name), *state.task_ids(name)}]
-        forgotten += [TopicUse(topic, name) for topic in self._statuses.topics(name)]
-        self._statuses.put(*forgotten)
+            forgotten: list[StatusRecord] = [ConnectorStatus(name, None)]
+            forgotten += [TaskStatus(task, None) for task in {*self._statuses.tasks(name), *state.task_ids(name)}]
+            forgotten += [TopicUse(topic, name) for topic in self._statuses.topics(name)]
+            self._statuses.put(*forgotten)  # before there can be another of that name
 
     def set_target(self, name: str, target: State) -> None:
         self._require_lead()

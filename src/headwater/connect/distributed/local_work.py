@@ -54,6 +54,7 @@ class Surroundings(Protocol):
 class LocalConnector:
     name: str
     config: Config
+    made: int  # which connector of this name it is: one may be deleted and made again at once
     target: State
     state: State = State.UNASSIGNED
     plugin: Plugin | None = None
@@ -98,7 +99,7 @@ class LocalWork:
         ]
         self._stop_tasks(gone, state)
         for name, local in list(self._connectors.items()):
-            if TaskId(name, CONNECTOR) not in assigned or state.configs.get(name) != local.config:
+            if TaskId(name, CONNECTOR) not in assigned or not _is_still(local, state):
                 self._drop_connector(local, state)
 
     def start_what_is_not(self, assigned: Resources, state: ConfigState) -> None:
@@ -193,7 +194,7 @@ class LocalWork:
     def _bring_connector(self, name: str, state: ConfigState) -> None:
         local, target = self._connectors.get(name), state.target(name)
         if local is None:
-            local = self._connectors[name] = LocalConnector(name, state.configs[name], target)
+            local = self._connectors[name] = LocalConnector(name, state.configs[name], state.made[name], target)
             self._start_connector(local, state)
             return
         if local.target is target:
@@ -374,6 +375,10 @@ class LocalWork:
                 self._tell_task(task, State.UNASSIGNED, None, None)
             else:
                 self._around.tell(TaskStatus(task, None))
+
+
+def _is_still(local: LocalConnector, state: ConfigState) -> bool:
+    return state.configs.get(local.name) == local.config and state.made[local.name] == local.made
 
 
 def _is_current(task: TaskId, local: LocalTask, state: ConfigState) -> bool:
