@@ -38,7 +38,6 @@ class ConfigState:
     task_counts: dict[str, int] = field(default_factory=dict)  # of the last fencing
     unfenced: set[str] = field(default_factory=set)  # new tasks since then
     inconsistent: set[str] = field(default_factory=set)
-    loggers: dict[str, str] = field(default_factory=dict)
     _deferred: dict[str, dict[int, Config]] = field(default_factory=dict)
 
     def snapshot(self) -> "ConfigState":
@@ -54,7 +53,6 @@ class ConfigState:
             task_counts=dict(self.task_counts),
             unfenced=set(self.unfenced),
             inconsistent=set(self.inconsistent),
-            loggers=dict(self.loggers),
             _deferred={},
         )
 
@@ -87,9 +85,7 @@ class ConfigState:
                 self.unfenced.discard(name)
             case SessionKey():
                 self.session_key = record
-            case LoggerLevel(logger, level):
-                self.loggers[logger] = level
-            case Restart():
+            case Restart() | LoggerLevel():
                 pass  # nothing that stays
 
     def _commit(self, name: str, count: int) -> None:

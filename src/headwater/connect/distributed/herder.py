@@ -27,7 +27,7 @@ from headwater.connect.distributed.local_work import LocalWork
 from headwater.connect.distributed.peers import ask_leader
 from headwater.connect.distributed.signature_check import SignatureCheck
 from headwater.connect.distributed.status_records import ConnectorStatus, Status, StatusRecord, TaskStatus, TopicUse
-from headwater.connect.distributed.stores import ConfigStore, StatusStore
+from headwater.connect.distributed.stores import Command, ConfigStore, StatusStore
 from headwater.connect.distributed.transactional_worker import TransactionalWorker
 from headwater.connect.distributed.worker_membership import Membership
 from headwater.connect.errors import ConnectError
@@ -81,7 +81,6 @@ class DistributedHerder:
         self._held: Resources = frozenset()
         self._leads = False
         self._wishes: list[Restart | TaskId | str | tuple[str, Exception]] = []
-        self._levels: dict[str, str] = {}
         self.generation = -1
         self.peers_tls: ContextSource | None = None  # whom to trust where workers call each other over https://
         self.signatures = SignatureCheck(configs, lambda: self._leads)
@@ -409,15 +408,13 @@ class DistributedHerder:
 
     # In the herder's thread
 
-    def news(self, restarts: list[Restart]) -> None:
+    def news(self, commands: list[Command]) -> None:
         """By the config log's thread."""
-        with self._known:
-            self._wishes += restarts
-        levels = self._configs.snapshot().loggers
-        for name, level in levels.items():
-            if self._levels.get(name) != level:
-                self._on_logger(name, level)
-        self._levels = levels
+        for each in commands:
+            if isinstance(each, LoggerLevel):
+                self._on_logger(each.logger, each.level)
+            else:
+                self._wish(each)
         self._wake.set()
 
     def _wish(self, wish: Restart | TaskId | str | tuple[str, Exception]) -> None:
