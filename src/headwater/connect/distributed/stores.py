@@ -103,9 +103,9 @@ class ConfigStore:
                 raise Fenced("This worker does not lead its group any more")
             try:
                 self._send(producer, records)
-            except KafkaError as error:
+            except (KafkaError, TimeoutError) as error:
                 self._let_go()
-                if isinstance(error, ProducerFenced) or error.code in _FENCED:
+                if isinstance(error, ProducerFenced) or getattr(error, "code", None) in _FENCED:
                     raise Fenced("Another worker leads the group now") from None
                 raise ConnectError(f"Failed to write to the config topic: {error}") from error
         return self.refreshed()
