@@ -23,7 +23,7 @@ from headwater.connect.distributed.config_records import ConnectorConfig, Logger
 from headwater.connect.distributed.config_state import ConfigState
 from headwater.connect.distributed.group_protocol import Assignment, MemberState
 from headwater.connect.distributed.leader import REBALANCING, Leader
-from headwater.connect.distributed.local_work import LocalWork
+from headwater.connect.distributed.local_work import Context, LocalWork
 from headwater.connect.distributed.peers import ask_leader
 from headwater.connect.distributed.signature_check import SignatureCheck
 from headwater.connect.distributed.status_records import ConnectorStatus, Status, StatusRecord, TaskStatus, TopicUse
@@ -52,6 +52,7 @@ logger = logging.getLogger("headwater.connect")
 _GROUP_S: Final = 60.0  # for a leader to be known
 _AGAIN_S: Final = 1.0
 _IDLE_S: Final = 60.0
+Wish = Restart | TaskId | Context | tuple[Context, Exception]
 
 
 class DistributedHerder:
@@ -80,7 +81,7 @@ class DistributedHerder:
         self._assignment: Assignment | None = None
         self._held: Resources = frozenset()
         self._leads = False
-        self._wishes: list[Restart | TaskId | str | tuple[str, Exception]] = []
+        self._wishes: list[Wish] = []
         self.generation = -1
         self.peers_tls: ContextSource | None = None  # whom to trust where workers call each other over https://
         self.signatures = SignatureCheck(configs, lambda: self._leads)
@@ -368,10 +369,10 @@ class DistributedHerder:
                 self.peers_tls,
             )
 
-    def reconfigure(self, connector: str) -> None:
+    def reconfigure(self, connector: Context) -> None:
         self._wish(connector)
 
-    def connector_failed(self, connector: str, error: Exception) -> None:
+    def connector_failed(self, connector: Context, error: Exception) -> None:
         self._wish((connector, error))
 
     def before_producer(self, task: TransactionalTask) -> None:
@@ -417,7 +418,7 @@ class DistributedHerder:
                 self._wish(each)
         self._wake.set()
 
-    def _wish(self, wish: Restart | TaskId | str | tuple[str, Exception]) -> None:
+    def _wish(self, wish: Wish) -> None:
         with self._known:
             self._wishes.append(wish)
         self._wake.set()
@@ -481,12 +482,12 @@ class DistributedHerder:
             self.membership.rejoin()
         return False
 
-    def _grant(self, wish: Restart | TaskId | str | tuple[str, Exception], state: ConfigState) -> None:
+    def _grant(self, wish: Wish, state: ConfigState) -> None:
         if isinstance(wish, Restart):
             self._work.restart(wish, state)
         elif isinstance(wish, TaskId):
             self._work.restart_task(wish, state)
-        elif isinstance(wish, str):
+        elif isinstance(wish, Context):
             self._work.reconfigure(wish)
         else:
             self._work.connector_failed(*wish)

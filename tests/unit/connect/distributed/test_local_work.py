@@ -12,12 +12,14 @@ from headwater.connect.distributed.assignor import CONNECTOR
 from headwater.connect.distributed.config_records import (
     ConfigRecord,
     ConnectorConfig,
+    Restart,
     TargetState,
     TaskConfig,
     TasksCommit,
 )
 from headwater.connect.distributed.config_state import ConfigState
-from headwater.connect.distributed.local_work import LocalWork
+from headwater.connect.distributed.local_work import Context, LocalWork
+from headwater.connect.errors import ConnectError
 from headwater.connect.plugins import Catalog, connector_plugin
 from headwater.connect.runtime.offsets import MemoryOffsetStore
 from headwater.connect.runtime.task import State, TaskId
@@ -57,11 +59,18 @@ class Around:
         self.state = ConfigState()
         self.states: list[State] = []
         self.published = 0
+        self.said: list[Any] = []  # by connectors, and not done yet
 
     def apply(self, *records: ConfigRecord) -> ConfigState:
         for each in records:
             self.state.apply(each)
         return self.state.snapshot()
+
+    def reconfigure(self, connector: Context) -> None:
+        self.said.append(connector)
+
+    def connector_failed(self, connector: Context, error: Exception) -> None:
+        self.said.append((connector, error))
 
     def tell(self, *records: Any) -> None:
         self.states += [each.status.state for each in records if each.status is not None]
@@ -110,3 +119,34 @@ def test_the_same_config_once_more_changes_nothing(work: LocalWork, around: Arou
     look(work, around.apply(ConnectorConfig("c", CONFIG)))
     look(work, around.apply(ConnectorConfig("c", dict(CONFIG))))
     assert (len(Plain.made), around.published) == (1, 1)
+
+
+@pytest.mark.parametrize("meanwhile", ["configured anew", "stopped", "restarted", "deleted"])
+def test_what_a_connector_says_is_not_about_the_next_one(work: LocalWork, around: Around, meanwhile: str) -> None:
+    """The failure of a connector with the old password was that of the one with the new."""
+    look(work, around.apply(ConnectorConfig("c", CONFIG)))
+    (first,) = Plain.made
+    first.context.raise_error(ConnectError("the old password"))
+    first.context.request_task_reconfiguration()
+    changes: dict[str, list[ConfigRecord]] = {
+        "configured anew": [ConnectorConfig("c", {**CONFIG, "tasks.max": "2"})],
+        "stopped": [TargetState("c", State.STOPPED)],
+        "deleted": [ConnectorConfig("c", None)],
+    }
+    look(work, around.apply(*changes.get(meanwhile, [])))
+    if meanwhile == "restarted":
+        work.restart(Restart("c", include_tasks=False, only_failed=False), around.state)
+    before = list(around.states)
+    (failed, error), reconfigured = around.said
+    work.connector_failed(failed, error)
+    work.reconfigure(reconfigured)
+    assert around.states == before
+    assert not work.publish_tasks(around.state)
+
+
+def test_what_a_connector_says_counts_as_long_as_it_runs(work: LocalWork, around: Around) -> None:
+    look(work, around.apply(ConnectorConfig("c", CONFIG)))
+    (first,) = Plain.made
+    first.context.raise_error(ConnectError("the wrong password"))
+    work.connector_failed(*around.said[0])
+    assert around.states == [State.RUNNING, State.FAILED]
