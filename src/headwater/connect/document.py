@@ -51,9 +51,9 @@ with the same `group.id` share connectors and tasks evenly. Every call works on 
 do is handed on to it, what only the owner of a task can do to that one.
 
 - **What the group knows** is in three compacted topics, in Kafka Connect's own formats: configs, offsets and statuses.
-  They are named after the group unless the properties name them, and made where they are missing. The topics of a
-  stopped Apache Connect are taken over, and given back. Workers of both kinds cannot be in one group at the same time:
-  whoever comes second is refused, and says so.
+  They are named after the group unless the properties name them, and made where they are missing; a worker that may not
+  make topics uses those that are there. The topics of a stopped Apache Connect are taken over, and given back. Workers
+  of both kinds cannot be in one group at the same time: whoever comes second is refused, and says so.
 - **Balance** is incremental: a worker keeps what it has; what has to move is stopped on one worker before it starts on
   another. A worker that stops says so, one that dies is missed after `session.timeout.ms`. Its tasks wait
   `scheduled.rebalance.max.delay.ms` for it to come back (10 seconds; Kafka Connect has five minutes), unless a new

@@ -170,6 +170,20 @@ def test_what_a_stopped_connector_says_late_starts_nothing(herder: StandaloneHer
     assert herder.get("c").retry is None
 
 
+def test_the_failure_of_a_connector_is_not_that_of_the_next_one(herder: StandaloneHerder) -> None:
+    DATABASE.away = False
+    herder.create("c", CONFIG)
+    first = herder.get("c").connector
+    assert first is not None
+    herder.create("c", {**CONFIG, "tasks.max": "2"}, replace=True)
+    first.context.raise_error(ConnectError("the old password"))
+    assert herder.status("c")["connector"]["state"] == "RUNNING"
+    second = herder.get("c").connector
+    assert second is not None
+    second.context.raise_error(ConnectError("the new password"))
+    assert herder.status("c")["connector"]["state"] == "FAILED"
+
+
 class Around:
     """The rest of a distributed herder."""
 

@@ -224,3 +224,26 @@ def test_a_task_that_raises_anything_has_failed(error: type[BaseException]) -> N
     assert worker.join(PATIENCE_S)
     assert worker.state is State.FAILED
     assert error.__name__ in (worker.trace or "")
+
+
+def test_a_task_tells_its_state_though_its_herder_stops_listening_just_then() -> None:
+    """The herder takes `on_state` away while the task looks at it: a task that ended well was FAILED."""
+
+    class Heard(WorkerTask):
+        looks = 0
+
+        @property
+        def on_state(self) -> Callable[[WorkerTask], None] | None:
+            self.looks += 1
+            return (lambda _task: None) if self.looks == 1 else None
+
+        @on_state.setter
+        def on_state(self, _told: object) -> None: ...
+
+        def work(self) -> None:
+            self.running()
+
+    task = Heard(TaskId("c", 0), restart=False, secrets=frozenset())
+    task.start()
+    assert task.join(PATIENCE_S)
+    assert (task.state, task.trace) == (State.UNASSIGNED, None)

@@ -32,12 +32,12 @@ class ConfigState:
     configs: dict[str, Config] = field(default_factory=dict)
     targets: dict[str, State] = field(default_factory=dict)
     tasks: dict[str, tuple[Config, ...]] = field(default_factory=dict)
+    made: dict[str, int] = field(default_factory=dict)  # how often there was a new connector of this name
     generations: dict[str, int] = field(default_factory=dict)  # how many sets of tasks a connector has had
     applied: dict[str, Config] = field(default_factory=dict)  # the config for which the tasks were made
     task_counts: dict[str, int] = field(default_factory=dict)  # of the last fencing
     unfenced: set[str] = field(default_factory=set)  # new tasks since then
     inconsistent: set[str] = field(default_factory=set)
-    loggers: dict[str, str] = field(default_factory=dict)
     _deferred: dict[str, dict[int, Config]] = field(default_factory=dict)
 
     def snapshot(self) -> "ConfigState":
@@ -47,12 +47,12 @@ class ConfigState:
             configs=dict(self.configs),
             targets=dict(self.targets),
             tasks=dict(self.tasks),
+            made=dict(self.made),
             generations=dict(self.generations),
             applied=dict(self.applied),
             task_counts=dict(self.task_counts),
             unfenced=set(self.unfenced),
             inconsistent=set(self.inconsistent),
-            loggers=dict(self.loggers),
             _deferred={},
         )
 
@@ -68,6 +68,8 @@ class ConfigState:
                 self._forget(name)
             case ConnectorConfig(name, config):
                 assert config is not None
+                if name not in self.configs:
+                    self.made[name] = self.made.get(name, 0) + 1
                 self.configs[name] = config
             case TargetState(name, None):
                 self.targets.pop(name, None)
@@ -83,9 +85,7 @@ class ConfigState:
                 self.unfenced.discard(name)
             case SessionKey():
                 self.session_key = record
-            case LoggerLevel(logger, level):
-                self.loggers[logger] = level
-            case Restart():
+            case Restart() | LoggerLevel():
                 pass  # nothing that stays
 
     def _commit(self, name: str, count: int) -> None:

@@ -23,11 +23,11 @@ from headwater.connect.distributed.config_records import ConnectorConfig, Logger
 from headwater.connect.distributed.config_state import ConfigState
 from headwater.connect.distributed.group_protocol import Assignment, MemberState
 from headwater.connect.distributed.leader import REBALANCING, Leader
-from headwater.connect.distributed.local_work import LocalWork
+from headwater.connect.distributed.local_work import Context, LocalWork
 from headwater.connect.distributed.peers import ask_leader
 from headwater.connect.distributed.signature_check import SignatureCheck
 from headwater.connect.distributed.status_records import ConnectorStatus, Status, StatusRecord, TaskStatus, TopicUse
-from headwater.connect.distributed.stores import ConfigStore, StatusStore
+from headwater.connect.distributed.stores import Command, ConfigStore, StatusStore
 from headwater.connect.distributed.transactional_worker import TransactionalWorker
 from headwater.connect.distributed.worker_membership import Membership
 from headwater.connect.errors import ConnectError
@@ -52,6 +52,7 @@ logger = logging.getLogger("headwater.connect")
 _GROUP_S: Final = 60.0  # for a leader to be known
 _AGAIN_S: Final = 1.0
 _IDLE_S: Final = 60.0
+Wish = Restart | TaskId | Context | tuple[Context, Exception]
 
 
 class DistributedHerder:
@@ -80,8 +81,7 @@ class DistributedHerder:
         self._assignment: Assignment | None = None
         self._held: Resources = frozenset()
         self._leads = False
-        self._wishes: list[Restart | TaskId | str | tuple[str, Exception]] = []
-        self._levels: dict[str, str] = {}
+        self._wishes: list[Wish] = []
         self.generation = -1
         self.peers_tls: ContextSource | None = None  # whom to trust where workers call each other over https://
         self.signatures = SignatureCheck(configs, lambda: self._leads)
@@ -224,10 +224,10 @@ class DistributedHerder:
         with self.leader.lock:
             state = self._refreshed(name)
             self.leader.write(ConnectorConfig(name, None), TargetState(name, None))
-        forgotten: list[StatusRecord] = [ConnectorStatus(name, None)]
-        forgotten += [TaskStatus(task, None) for task in {*self._statuses.tasks(name), *state.task_ids(name)}]
-        forgotten += [TopicUse(topic, name) for topic in self._statuses.topics(name)]
-        self._statuses.put(*forgotten)
+            forgotten: list[StatusRecord] = [ConnectorStatus(name, None)]
+            forgotten += [TaskStatus(task, None) for task in {*self._statuses.tasks(name), *state.task_ids(name)}]
+            forgotten += [TopicUse(topic, name) for topic in self._statuses.topics(name)]
+            self._statuses.put(*forgotten)  # before there can be another of that name
 
     def set_target(self, name: str, target: State) -> None:
         self._require_lead()
@@ -369,10 +369,10 @@ class DistributedHerder:
                 self.peers_tls,
             )
 
-    def reconfigure(self, connector: str) -> None:
+    def reconfigure(self, connector: Context) -> None:
         self._wish(connector)
 
-    def connector_failed(self, connector: str, error: Exception) -> None:
+    def connector_failed(self, connector: Context, error: Exception) -> None:
         self._wish((connector, error))
 
     def before_producer(self, task: TransactionalTask) -> None:
@@ -409,18 +409,16 @@ class DistributedHerder:
 
     # In the herder's thread
 
-    def news(self, restarts: list[Restart]) -> None:
+    def news(self, commands: list[Command]) -> None:
         """By the config log's thread."""
-        with self._known:
-            self._wishes += restarts
-        levels = self._configs.snapshot().loggers
-        for name, level in levels.items():
-            if self._levels.get(name) != level:
-                self._on_logger(name, level)
-        self._levels = levels
+        for each in commands:
+            if isinstance(each, LoggerLevel):
+                self._on_logger(each.logger, each.level)
+            else:
+                self._wish(each)
         self._wake.set()
 
-    def _wish(self, wish: Restart | TaskId | str | tuple[str, Exception]) -> None:
+    def _wish(self, wish: Wish) -> None:
         with self._known:
             self._wishes.append(wish)
         self._wake.set()
@@ -484,12 +482,12 @@ class DistributedHerder:
             self.membership.rejoin()
         return False
 
-    def _grant(self, wish: Restart | TaskId | str | tuple[str, Exception], state: ConfigState) -> None:
+    def _grant(self, wish: Wish, state: ConfigState) -> None:
         if isinstance(wish, Restart):
             self._work.restart(wish, state)
         elif isinstance(wish, TaskId):
             self._work.restart_task(wish, state)
-        elif isinstance(wish, str):
+        elif isinstance(wish, Context):
             self._work.reconfigure(wish)
         else:
             self._work.connector_failed(*wish)

@@ -104,6 +104,9 @@ class Leader:
             except Fenced as error:
                 self._claimed = False
                 raise Conflict(str(error)) from None
+            except ConnectError:
+                self._claimed = False  # the producer is given up: the next write takes the id anew
+                raise
 
     def claim(self) -> None:
         with self.lock:

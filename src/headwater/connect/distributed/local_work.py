@@ -43,10 +43,10 @@ class Surroundings(Protocol):
     def publish(self, connector: str, tasks: list[dict[str, str]]) -> None:
         """New configs of a connector's tasks, to the config topic. Raises ConnectError; it is tried again then."""
 
-    def reconfigure(self, connector: str) -> None:
+    def reconfigure(self, connector: "Context") -> None:
         """The connector wants its tasks configured anew. For any thread."""
 
-    def connector_failed(self, connector: str, error: Exception) -> None:
+    def connector_failed(self, connector: "Context", error: Exception) -> None:
         """For any thread."""
 
 
@@ -54,10 +54,12 @@ class Surroundings(Protocol):
 class LocalConnector:
     name: str
     config: Config
+    made: int  # which connector of this name it is: one may be deleted and made again at once
     target: State
     state: State = State.UNASSIGNED
     plugin: Plugin | None = None
     connector: SourceConnector | SinkConnector | None = None
+    context: "Context | None" = None
     secrets: frozenset[str] = frozenset()
     unpublished: bool = False  # its tasks are to be asked for, and written down if they are others
     failures: Failures = field(default_factory=Failures)
@@ -72,15 +74,18 @@ class LocalTask:
     retry_at_s: float | None = None  # it is tried again then
 
 
-class _Context:
+class Context:
+    """Of one start of a connector. `closed`: it was stopped since, and what it says is not about the next one."""
+
     def __init__(self, around: Surroundings, name: str) -> None:
-        self._around, self._name = around, name
+        self._around, self.name = around, name
+        self.closed = False
 
     def request_task_reconfiguration(self) -> None:
-        self._around.reconfigure(self._name)
+        self._around.reconfigure(self)
 
     def raise_error(self, error: Exception) -> None:
-        self._around.connector_failed(self._name, error)
+        self._around.connector_failed(self, error)
 
 
 class LocalWork:
@@ -98,7 +103,7 @@ class LocalWork:
         ]
         self._stop_tasks(gone, state)
         for name, local in list(self._connectors.items()):
-            if TaskId(name, CONNECTOR) not in assigned or state.configs.get(name) != local.config:
+            if TaskId(name, CONNECTOR) not in assigned or not _is_still(local, state):
                 self._drop_connector(local, state)
 
     def start_what_is_not(self, assigned: Resources, state: ConfigState) -> None:
@@ -178,22 +183,20 @@ class LocalWork:
         if 0 <= task.number < len(state.tasks.get(task.connector, ())):
             self._bring_task(task, state)
 
-    def reconfigure(self, name: str) -> None:
-        local = self._connectors.get(name)
-        if local is not None:
-            local.unpublished = True
+    def reconfigure(self, connector: Context) -> None:
+        if not connector.closed:
+            self._connectors[connector.name].unpublished = True
 
-    def connector_failed(self, name: str, error: Exception) -> None:
-        local = self._connectors.get(name)
-        if local is not None and local.target is not State.STOPPED:
-            self._failed(local, error)
+    def connector_failed(self, connector: Context, error: Exception) -> None:
+        if not connector.closed:
+            self._failed(self._connectors[connector.name], error)
 
     # Connectors
 
     def _bring_connector(self, name: str, state: ConfigState) -> None:
         local, target = self._connectors.get(name), state.target(name)
         if local is None:
-            local = self._connectors[name] = LocalConnector(name, state.configs[name], target)
+            local = self._connectors[name] = LocalConnector(name, state.configs[name], state.made[name], target)
             self._start_connector(local, state)
             return
         if local.target is target:
@@ -222,11 +225,12 @@ class LocalWork:
             definition = self._definition(local.plugin)
             local.secrets = frozenset(secrets_in(local.config, resolved, definition) | forms_of(given))
             made: SourceConnector | SinkConnector = self._worker.call(local.plugin.make)
-            made.context = _Context(self._around, local.name)
+            local.context = made.context = Context(self._around, local.name)
             self._worker.call(made.start, resolved, late=made.stop)
             local.connector = made
         except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its connector's status
             startup.state(State.FAILED)
+            self._close_context(local)
             self._failed(local, error)
             return
         startup.state(local.target)
@@ -280,12 +284,18 @@ class LocalWork:
     def _stop_connector(self, local: LocalConnector) -> None:
         connector, local.connector = local.connector, None
         local.unpublished, local.retry_at_s = False, None
+        self._close_context(local)
         if connector is not None:
             try:
                 self._worker.stop_connector(connector)
             except Exception as error:  # noqa: BLE001
                 told = redacted(str(error), local.secrets)
                 logger.warning("event=stop-failed connector=%r error=%r", local.name, told)
+
+    def _close_context(self, local: LocalConnector) -> None:
+        context, local.context = local.context, None
+        if context is not None:
+            context.closed = True
 
     def _now(self, local: LocalConnector, state: State, trace: str | None = None) -> None:
         local.state = state
@@ -374,6 +384,10 @@ class LocalWork:
                 self._tell_task(task, State.UNASSIGNED, None, None)
             else:
                 self._around.tell(TaskStatus(task, None))
+
+
+def _is_still(local: LocalConnector, state: ConfigState) -> bool:
+    return state.configs.get(local.name) == local.config and state.made[local.name] == local.made
 
 
 def _is_current(task: TaskId, local: LocalTask, state: ConfigState) -> bool:

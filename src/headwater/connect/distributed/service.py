@@ -12,12 +12,11 @@ from headwater.base.redaction import assignments
 from headwater.client import Admin, Producer
 from headwater.connect.config.distributed import distributed_config, leader_uses_transactions, topic_settings
 from headwater.connect.config.providers import Providers
-from headwater.connect.distributed.config_records import Restart
 from headwater.connect.distributed.herder import DistributedHerder
 from headwater.connect.distributed.leader import Leader
 from headwater.connect.distributed.peers import ALGORITHM, SIGNATURE
 from headwater.connect.distributed.slot_worker import permission_answers, run_slot
-from headwater.connect.distributed.stores import ConfigStore, KafkaOffsetStore, StatusStore
+from headwater.connect.distributed.stores import Command, ConfigStore, KafkaOffsetStore, StatusStore
 from headwater.connect.distributed.topic_log import ensure_topic
 from headwater.connect.distributed.transactional_worker import TransactionalWorker, stores_of_connectors
 from headwater.connect.distributed.worker_membership import Membership
@@ -101,9 +100,9 @@ class DistributedService:
         group = config["group.id"]
         herder: DistributedHerder | None = None
 
-        def news(restarts: list[Restart]) -> None:
+        def news(commands: list[Command]) -> None:
             if herder is not None:
-                herder.news(restarts)
+                herder.news(commands)
 
         leading = f"connect-cluster-{group}" if leader_uses_transactions(config) else None
         topic = config["config.storage.topic"]

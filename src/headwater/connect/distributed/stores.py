@@ -12,7 +12,7 @@ from typing import Any, Final
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.client import Admin, ConsumerRecord, Producer, ProducerFenced
 from headwater.connect.distributed import config_records, status_records
-from headwater.connect.distributed.config_records import ConfigRecord, Restart
+from headwater.connect.distributed.config_records import ConfigRecord, LoggerLevel, Restart
 from headwater.connect.distributed.config_state import ConfigState
 from headwater.connect.distributed.status_records import (
     ConnectorStatus,
@@ -30,6 +30,7 @@ logger = logging.getLogger("headwater.connect")
 READ_S: Final = 60.0
 _FENCED: Final = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
 _ENDS: Final = (State.UNASSIGNED, State.FAILED)
+Command = Restart | LoggerLevel
 
 
 class Fenced(ConnectError):
@@ -37,7 +38,9 @@ class Fenced(ConnectError):
 
 
 class ConfigStore:
-    """`on_news(restarts)` is called in the log's thread after records that came later than the start."""
+    """`on_news(commands)` is called in the log's thread after records that came later than the start. Commands are of
+    the moment: a worker that starts does not do what it was not there for.
+    """
 
     def __init__(
         self,
@@ -45,12 +48,12 @@ class ConfigStore:
         consumer: Settings,
         producer: Settings,
         admin: Admin,
-        on_news: Callable[[list[Restart]], None],
+        on_news: Callable[[list[Command]], None],
         transactional_id: str | None,
     ) -> None:
         self._state = ConfigState()
         self._lock = threading.Lock()
-        self._restarts: list[Restart] = []
+        self._commands: list[Command] = []
         self._on_news = on_news
         self._started = False
         self.log = TopicLog(topic, consumer, admin, self._take, self._news)
@@ -100,9 +103,9 @@ class ConfigStore:
                 raise Fenced("This worker does not lead its group any more")
             try:
                 self._send(producer, records)
-            except KafkaError as error:
+            except (KafkaError, TimeoutError) as error:
                 self._let_go()
-                if isinstance(error, ProducerFenced) or error.code in _FENCED:
+                if isinstance(error, ProducerFenced) or getattr(error, "code", None) in _FENCED:
                     raise Fenced("Another worker leads the group now") from None
                 raise ConnectError(f"Failed to write to the config topic: {error}") from error
         return self.refreshed()
@@ -135,12 +138,12 @@ class ConfigStore:
             self._state.next_offset = record.offset + 1
             if found is not None:
                 self._state.apply(found)
-        if isinstance(found, Restart) and self._started:
-            self._restarts.append(found)
+        if isinstance(found, Restart | LoggerLevel) and self._started:
+            self._commands.append(found)
 
     def _news(self) -> None:
-        restarts, self._restarts = self._restarts, []
-        self._on_news(restarts)
+        commands, self._commands = self._commands, []
+        self._on_news(commands)
 
 
 class StatusStore:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from headwater.base.errors import ErrorCode, KafkaError, UserError
+from headwater.base.errors import KafkaError, UserError
 from headwater.base.ids import TopicPartition
 from headwater.client import (
     LATEST,
@@ -24,6 +24,7 @@ from headwater.client import (
     WakeupError,
 )
 from headwater.connect.errors import ConnectError
+from headwater.connect.runtime.topic_creation import NO_RIGHT, is_there
 
 logger = logging.getLogger("headwater.connect")
 
@@ -35,19 +36,21 @@ Settings = Mapping[str, Any]
 
 def ensure_topic(admin: Admin, topic: str, partitions: int, replicas: int, configs: Mapping[str, str]) -> None:
     """Makes it, compacted, unless it is there; one that loses records, or a config topic with several partitions, is
-    refused.
+    refused. How it is cleaned up is not looked at by a worker that may not do that.
     """
     wanted = {"cleanup.policy": "compact", **configs}
     (outcome,) = admin.create_topics([NewTopic(topic, partitions, replicas, wanted)]).values()
     if not isinstance(outcome, KafkaError):
         return
-    if outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+    if not is_there(admin, topic, outcome):
         raise UserError(f"The topic {topic!r} of the Connect workers cannot be made", str(outcome))
     resource = ConfigResource(ResourceType.TOPIC, topic)
     found = admin.describe_configs([resource])[resource]
-    if isinstance(found, KafkaError):
+    policy = "compact"
+    if not isinstance(found, KafkaError):
+        policy = next((each.value or "" for each in found if each.name == "cleanup.policy"), "")
+    elif found.code not in NO_RIGHT:
         raise UserError(f"The topic {topic!r} of the Connect workers cannot be looked at", str(found))
-    policy = next((each.value or "" for each in found if each.name == "cleanup.policy"), "")
     if "compact" not in policy or "delete" in policy:
         raise UserError(
             f"The topic {topic!r} cannot be used by Connect workers",

@@ -6,12 +6,13 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.errors import KafkaError
 from headwater.client import Admin, NewTopic, Producer
 from headwater.connect.errors import ConnectError
 from headwater.connect.metrics.error_counts import ErrorCounter
 from headwater.connect.runtime.task import TaskId
 from headwater.connect.runtime.tolerance import Failure, context_headers
+from headwater.connect.runtime.topic_creation import is_there
 
 logger = logging.getLogger("headwater.connect")
 Settings = Mapping[str, object]
@@ -37,7 +38,7 @@ class DeadLetters:
                 [NewTopic(self._topic, 1, config["errors.deadletterqueue.topic.replication.factor"])]
             )
             for outcome in made.values():
-                if isinstance(outcome, KafkaError) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                if isinstance(outcome, KafkaError) and not is_there(client, self._topic, outcome):
                     raise ConnectError(f"Cannot make the dead letter topic {self._topic!r}: {outcome}")
         self._unflushed = False
         self._lost: BaseException | None = None  # set by the producer's thread

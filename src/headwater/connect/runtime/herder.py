@@ -46,6 +46,7 @@ class Running:
     state: State = State.UNASSIGNED
     trace: str | None = None
     connector: SourceConnector | SinkConnector | None = None
+    context: "_Context | None" = None
     tasks: list[TaskHandle] = field(default_factory=list)
     task_configs: list[dict[str, str]] = field(default_factory=list)
     topics: set[str] = field(default_factory=set)
@@ -63,14 +64,18 @@ class _AskedTasks(NamedTuple):
 
 
 class _Context:
+    """Of one start of a connector. `closed`: it was stopped since, and its failure is not that of the next one."""
+
     def __init__(self, herder: "StandaloneHerder", name: str) -> None:
         self._herder, self._name = herder, name
+        self.closed = False
 
     def request_task_reconfiguration(self) -> None:
         threading.Thread(target=self._herder.reconfigure, args=(self._name,), daemon=True).start()
 
     def raise_error(self, error: Exception) -> None:
-        self._herder.connector_failed(self._name, error)
+        if not self.closed:
+            self._herder.connector_failed(self._name, error)
 
 
 class StandaloneHerder:
@@ -317,7 +322,7 @@ class StandaloneHerder:
 
     def _started(self, found: Running, resolved: dict[str, str]) -> SourceConnector | SinkConnector:
         made: SourceConnector | SinkConnector = self.worker.call(found.plugin.make)
-        made.context = _Context(self, found.name)
+        found.context = made.context = _Context(self, found.name)
         self.worker.call(made.start, resolved, late=made.stop)
         return made
 
@@ -401,6 +406,9 @@ class StandaloneHerder:
         retry, found.retry = found.retry, None
         if retry is not None:
             retry.cancel()
+        context, found.context = found.context, None
+        if context is not None:
+            context.closed = True
         connector, found.connector = found.connector, None
         if connector is not None:
             try:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.errors import KafkaError
 from headwater.client import Admin, Producer
 from headwater.connect.api import OffsetReader, SourceTask, TransactionContext
 from headwater.connect.data.record import ConnectRecord, SourceRecord
@@ -22,7 +22,7 @@ from headwater.connect.runtime.pipeline import Pipeline, class_name
 from headwater.connect.runtime.submitted import Submitted, SubmittedRecords
 from headwater.connect.runtime.task import TaskId, WorkerTask
 from headwater.connect.runtime.tolerance import Failure, LogReporter, Skipped, Stage, Tolerance
-from headwater.connect.runtime.topic_creation import TopicCreation
+from headwater.connect.runtime.topic_creation import TopicCreation, is_there
 
 if TYPE_CHECKING:
     from headwater.client.producer.arrow import TableDelivery
@@ -266,7 +266,7 @@ class SourceWorkerTask(WorkerTask):
             return
         with Admin(self._admin_settings) as admin:
             for outcome in admin.create_topics([wanted]).values():
-                if isinstance(outcome, KafkaError) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                if isinstance(outcome, KafkaError) and not is_there(admin, topic, outcome):
                     raise ConnectError(f"Cannot make the topic {topic!r}: {outcome}")
 
 

@@ -172,8 +172,9 @@ class WorkerTask:
         self.metrics.state(state)
         if self.startup is not None:
             self.startup.state(state)
-        if self.on_state is not None:
-            self.on_state(self)
+        told = self.on_state  # which whoever stops the task takes away, at any time
+        if told is not None:
+            told(self)
 
     # For the herder
 

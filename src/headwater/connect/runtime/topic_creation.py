@@ -3,8 +3,10 @@ connector.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
+from headwater.base.errors import ErrorCode, KafkaError
+from headwater.client import Admin
 from headwater.client.types import NewTopic
 from headwater.connect.config.definition import own_config
 from headwater.connect.errors import ConfigError
@@ -12,6 +14,7 @@ from headwater.connect.java_regex import compile_java
 
 _COUNTS = ("replication.factor", "partitions")
 _OWN = frozenset({"include", "exclude", *_COUNTS})
+NO_RIGHT: Final = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
 class TopicCreation:
@@ -52,3 +55,12 @@ class _Group:
 
     def new_topic(self, topic: str) -> NewTopic:
         return NewTopic(topic, self._partitions, self._replicas, self._configs)
+
+
+def is_there(admin: Admin, topic: str, refusal: KafkaError) -> bool:
+    """Whether a topic that could not be made is there. Who may not make topics is told so of every topic, and may write
+    to those that others made.
+    """
+    if refusal.code in NO_RIGHT:
+        return not isinstance(admin.describe_topics([topic])[topic], KafkaError)
+    return refusal.code is ErrorCode.TOPIC_ALREADY_EXISTS
