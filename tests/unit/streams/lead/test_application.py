@@ -212,6 +212,21 @@ def test_a_new_generation_is_told_to_all(world: World) -> None:
     _stop(world, first, second)
 
 
+def test_a_pause_is_told_to_all_slots_and_to_those_that_come(world: World) -> None:
+    first, second = _two(world)
+    world.lead.pause(True)
+    assert first.next() == second.next() == messages.Pause("app", paused=True)
+    assert world.lead.paused
+    third = world.slot(2)
+    third.get_ready()
+    assert third.next() == messages.Pause("app", paused=True)
+    world.lead.pause(False)
+    assert first.next() == second.next() == third.next() == messages.Pause("app", paused=False)
+    fourth = world.slot(3)
+    fourth.get_ready()
+    _stop(world, first, second, third, fourth)
+
+
 def test_what_fails_in_a_slot_ends_the_application_and_is_told(world: World) -> None:
     first, second = _two(world)
     first.say(messages.Failed("app", "It failed", "because", "do this"))

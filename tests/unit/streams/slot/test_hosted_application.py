@@ -7,6 +7,7 @@ import pickle
 import queue
 import socket
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ class Fate:
     """What happens in the slots and with the brokers of a test: of this process, so that a program can be pickled."""
 
     made: list[protocol.SlotProducer]
+    slot: "FakeSlot"
     closed: int
     troubles: list[Exception]
     directory: Path
@@ -40,6 +42,7 @@ class FakeSlot:
 
     fetched = 0
     dropped: dict[str, int] = {}  # noqa: RUF012
+    is_paused: Callable[[], bool]
 
     def open(self) -> None:
         _trouble()
@@ -67,7 +70,8 @@ class FakeProgram:
 
     def slot(self, _lead: Any, run: protocol.Run, name: str, *_: Any) -> FakeSlot:
         Fate.made.append(run.producers[name])
-        return FakeSlot()
+        Fate.slot = FakeSlot()
+        return Fate.slot
 
 
 class FakeAdmin:
@@ -132,6 +136,18 @@ def test_a_slot_that_has_tasks_again_has_another_producer_epoch_though_it_has_re
     assert [(each.producer_id, each.epoch) for each in Fate.made] == [(7, 0), (7, 1)]
     assert hosted.stop() == messages.Released("app")
     assert Fate.closed == 2
+
+
+def test_a_slot_that_is_opened_while_its_application_is_paused_is_paused() -> None:
+    hosted = Hosted()
+    hosted.get_ready()
+    hosted.application.pause(True)
+    hosted.application.assign(messages.Assign("app", 1, ["0_0"]))
+    assert hosted.next() == messages.Owned("app", 1, ["0_0"])
+    assert Fate.slot.is_paused()
+    hosted.application.pause(False)
+    assert not Fate.slot.is_paused()
+    assert hosted.stop() == messages.Released("app")
 
 
 def test_brokers_that_are_away_while_a_slot_starts_are_asked_again() -> None:
