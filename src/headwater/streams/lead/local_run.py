@@ -172,6 +172,9 @@ class LocalRun:
                     _log.warning(
                         "ended without a last commit: the next run goes on before it application=%s", self._app.name
                     )
+            except BaseException:
+                slot.give_up()
+                raise
             finally:
                 self._slot = self._opening = None
                 if self.queries is not None:

@@ -167,6 +167,10 @@ class HostedApplication:
             try:
                 self._serve_queries(program)
                 self._serve(program, lead, directory)
+            except BaseException:
+                if self._slot is not None:
+                    self._slot.give_up()
+                raise
             finally:
                 with contextlib.ExitStack() as all_of_it:  # the last one first
                     all_of_it.callback(self._end_slot)

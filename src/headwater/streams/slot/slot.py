@@ -173,6 +173,11 @@ class Slot:
         self.tasks += added
         return added
 
+    def give_up(self) -> None:
+        """Before `close`, where something has failed: that is told, and not what tasks raise at their end."""
+        for task in reversed(self.tasks):
+            task.give_up()
+
     def close(self) -> None:
         """Without a commit: what is pending is left to the next run."""
         with contextlib.ExitStack() as all_of_it:  # each one, whatever becomes of the others; the last one first

@@ -18,6 +18,7 @@ from headwater.streams.protocol import slot_messages as messages
 from headwater.streams.protocol import task_ownership as protocol
 from headwater.streams.slot import hosted_application
 from headwater.streams.slot.hosted_application import HostedApplication
+from headwater.streams.slot.open_task import Stopped
 
 PATIENCE_S = 120
 
@@ -28,7 +29,9 @@ class Fate:
     made: list[protocol.SlotProducer]
     slot: "FakeSlot"
     closed: int
+    given_up: int
     troubles: list[Exception]
+    turns: list[Exception]
     directory: Path
 
 
@@ -51,7 +54,11 @@ class FakeSlot:
         """All go well."""
 
     def turn(self) -> None:
-        """Nothing to do."""
+        if Fate.turns:
+            raise Fate.turns.pop()
+
+    def give_up(self) -> None:
+        Fate.given_up += 1
 
     def commit(self) -> None:
         """Nothing to do."""
@@ -122,6 +129,7 @@ class Hosted:
 @pytest.fixture(autouse=True)
 def _fate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Fate.made, Fate.closed, Fate.troubles, Fate.directory = [], 0, [], tmp_path
+    Fate.given_up, Fate.turns = 0, []
     monkeypatch.setattr(hosted_application, "Admin", FakeAdmin)
     monkeypatch.setattr(hosted_application, "new_slot", lambda program, *given: program.slot(*given))
     monkeypatch.setattr(hosted_application, "_PAUSE_S", 0.0, raising=False)
@@ -168,6 +176,24 @@ def test_what_does_not_pass_is_told_at_once() -> None:
     assert isinstance(told, messages.Failed)
     assert "you may not" in told.why
     hosted.application.join()
+
+
+def test_tasks_are_given_up_where_something_has_failed_and_closed_where_it_has_not() -> None:
+    """What a processor raised at its end was told as the failure, or made one of a slot that gave up."""
+    hosted = Hosted()
+    hosted.get_ready()
+    Fate.turns = [Stopped()]
+    hosted.application.assign(messages.Assign("app", 1, ["0_0"]))
+    assert hosted.next() == messages.Owned("app", 1, ["0_0"])
+    assert hosted.next() == messages.GaveUp("app")
+    hosted.application.join()
+    assert (Fate.given_up, Fate.closed) == (1, 1)
+    hosted = Hosted()
+    hosted.get_ready()
+    hosted.application.assign(messages.Assign("app", 1, ["0_0"]))
+    assert hosted.next() == messages.Owned("app", 1, ["0_0"])
+    assert hosted.stop() == messages.Released("app")
+    assert (Fate.given_up, Fate.closed) == (1, 2)
 
 
 def test_a_slot_that_is_to_stop_does_not_wait_for_brokers() -> None:

@@ -16,7 +16,7 @@ from headwater.client.settings.admin import read_admin_settings
 from headwater.client.settings.producer import read_producer_settings
 from headwater.streams import App, Context, Processor, Record
 from headwater.streams.engine.columns import Chunk
-from headwater.streams.engine.failures import ClusterFailure, ErrorPolicy
+from headwater.streams.engine.failures import ClusterFailure, ErrorPolicy, StreamsError
 from headwater.streams.engine.runs import Runs
 from headwater.streams.engine.task import Task
 from headwater.streams.lead import local_run
@@ -271,6 +271,68 @@ def test_punctuators_of_a_commit_that_was_not_saved_are_not_called_again(tmp_pat
     assert _told(second, 149) == []
     assert _told(second, 150) == [b"150"]
     second.close()
+
+
+class _DoesNotClose(Processor):
+    """As one whose connection is gone: neither a record nor its end goes well."""
+
+    def process(self, record: Record) -> None:
+        raise ConnectionError("the database is gone")
+
+    def close(self) -> None:
+        raise ConnectionError("the database is still gone")
+
+
+def _opened_with(processor: type[Processor], directory: Path) -> OpenTask:
+    app = App("app", key="text", value="text")
+    app.stream("in").process(processor).to("out")
+    clients: Any = Clients(None, None, threading.Event())  # type: ignore[arg-type]
+    task = OpenTask(app.topology().sub_topologies()[0], 0, app.settings(), directory, clients, {})
+    task.claim(Owner(1, 1))
+    task.start({}, 0)
+    return task
+
+
+def test_a_processor_that_does_not_close_does_not_keep_its_task_from_being_opened_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A commit that failed for a moment ended the run, with what `close` had raised."""
+    task = _opened_with(_DoesNotClose, tmp_path)
+    task.drop()
+    assert "the database is still gone" in caplog.text
+    task.claim(Owner(1, 2))
+    task.start({}, 0)
+    with pytest.raises(ConnectionError):  # at an end in which nothing else has failed it is told
+        task.close()
+
+
+def test_what_ended_a_run_is_told_and_not_what_its_processors_raise_at_their_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class FailingSlot(Slot):
+        def open(self) -> None:
+            """Its task is."""
+
+        def turn(self) -> None:
+            (task,) = self.tasks
+            task.task.add("in", [InputRecord("in", 0, 7, 0, b"k", b"v")])
+            task.task.process()
+
+        def close(self) -> None:
+            for task in self.tasks:
+                task.close()
+
+    def failing_slot(*_: Any) -> Slot:
+        slot = object.__new__(FailingSlot)
+        slot.tasks = [_opened_with(_DoesNotClose, tmp_path)]
+        return slot
+
+    group = SimpleNamespace(drive=lambda _: None, close=lambda: None)
+    monkeypatch.setattr(local_run, "prepare", lambda *_: SimpleNamespace(tasks=()))
+    monkeypatch.setattr(local_run, "lead_of", lambda _: group)
+    monkeypatch.setattr(local_run, "new_slot", failing_slot)
+    with pytest.raises(StreamsError, match=r"in-0 offset 7.*the database is gone"):
+        App("app", brokers="localhost:1").run_here(state_dir=tmp_path).wait()
 
 
 def _slot_with_a_change_in_its_cache(cause: Exception, events: list[str]) -> Slot:
