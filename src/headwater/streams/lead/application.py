@@ -401,6 +401,7 @@ class ApplicationLead:
         """
         self._stopping = True
         self._moves.close()
+        self._to_admit.clear()  # nobody would tell them to stop, and they would be waited for
         for link in self._links.values():
             link.send(messages.StopApplication(self.name))
         give_up_at = time.monotonic() + _STOP_PATIENCE_S

@@ -298,6 +298,22 @@ def test_a_slot_that_gave_up_and_lives_is_fenced_and_introduced_anew(world: Worl
     _stop(world, first, second)
 
 
+def test_a_slot_that_waits_to_be_introduced_anew_is_not_once_the_application_stops(world: World) -> None:
+    """It was when brokers came back, and the stop waited for it, for 30 s."""
+    first, second = _two(world)
+    world.cluster.away = True
+    second.say(messages.GaveUp("app"))
+    world.lead.ask_to_stop()
+    assert first.next() == messages.StopApplication("app")
+    world.cluster.away = False
+    while world.cluster.taken.count("app-slot-1") < 2:
+        assert not world.lead.wait(0.01)
+    first.say(messages.Released("app"))
+    world.lead.join()
+    assert second._told.empty()
+    assert world.cluster.departure == "left"
+
+
 def test_a_slot_that_gave_up_at_the_end_of_its_lease_is_not(world: World) -> None:
     first, second = _two(world)
     world.lead.expect((1,))
