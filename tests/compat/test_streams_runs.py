@@ -12,6 +12,7 @@ import pytest
 from headwater.base.errors import UserError
 from headwater.client import Admin, Consumer, NewTopic, Producer, TopicPartition
 from headwater.streams import App, ErrorPolicy, Processor, Record, key_value_store
+from headwater.streams.lead.local_run import LocalRun
 from headwater.streams.query import connect
 from headwater.streams.slot import commit_writer
 from headwater.testing import Broker
@@ -327,3 +328,34 @@ def test_a_result_that_the_topic_refuses_becomes_a_dead_letter_and_the_others_ar
         while len(found) <= many:
             found += consumer.poll(1.0)
     assert sorted(record.key for record in found) == sorted([b"last", *(str(n).encode() for n in range(many))])
+
+
+def _until_read(run: LocalRun, records: int, state: str) -> None:
+    """So many, processed or not."""
+    while (status := run.status())["records"] < records or status["state"] != state:
+        assert run.running
+        run.wait(0.02)
+
+
+def test_a_run_that_is_paused_reads_on_and_processes_nothing(bench: Bench, tmp_path: Path) -> None:
+    bench.app.stream(bench.input).group_by_key().count(store="counts").to_stream().to(bench.output)
+    with bench.app.run_here(state_dir=tmp_path, commit_interval_ms=20) as run:
+        bench.send("a", "x")
+        assert bench.read(1) == [(b"a", _long(1))]
+        run.pause()
+        assert run.paused
+        bench.send("a", "x")
+        _until_read(run, 2, "paused")
+        run.resume()
+        assert not run.paused
+        assert bench.read(1) == [(b"a", _long(2))]
+        _until_read(run, 2, "running")
+        run.pause()
+        bench.send("a", "x")
+        _until_read(run, 3, "paused")
+    with Admin(bootstrap_servers=bench.brokers) as admin:
+        inputs = [TopicPartition(bench.input, index) for index in range(2)]
+        assert [each.offset for each in admin.list_group_offsets(bench.app.name, inputs).values()] == [2]
+    bench.read_from_the_beginning()
+    with bench.app.run_here(state_dir=tmp_path, commit_interval_ms=20):
+        assert bench.read(3) == [(b"a", _long(number)) for number in (1, 2, 3)]

@@ -154,6 +154,52 @@ def test_counts_are_exact_though_slots_die_and_leases_end(broker: Broker, slots:
         results.close()
 
 
+@pytest.fixture
+def patient_slots() -> Iterator[Slots]:
+    """None of them is given up because the machine is busy."""
+    slots = Slots(2, silence_s=60.0)
+    yield slots
+    slots.close()
+
+
+def test_slots_of_an_application_that_is_paused_process_nothing_and_keep_their_tasks(
+    broker: Broker, patient_slots: Slots, tmp_path: Path
+) -> None:
+    """Nor does one that comes meanwhile."""
+    slots, results = patient_slots, Results(broker)
+    try:
+        application = slots.run(make_app(broker.bootstrap_servers), tmp_path)
+        send_words(broker, WORDS)
+        results.until(len(WORDS))
+        lives = {slot["life"] for slot in application.status["slots"]}
+        application.pause(True)
+        slots.kill(1)
+        slots.start(1)
+
+        def until(records: int) -> None:
+            """Both slots have their share again, so the pause was told before; and have read so many."""
+            while True:
+                status = application.status
+                anew = {slot["life"] for slot in status["slots"]} - lives
+                tasks = [len(slot["tasks"]) for slot in status["slots"]]
+                shared = status["state"] == "paused" and len(anew) == 1 and tasks == [PARTITIONS, PARTITIONS]
+                if shared and status["records"] >= records:
+                    return
+                assert application.running
+                time.sleep(0.05)
+
+        until(0)
+        before = application.status["records"]
+        send_words(broker, WORDS)
+        until(before + len(WORDS))
+        assert _committed_counts(broker, "counts") == {word: [1] for word in WORDS}
+        application.pause(False)
+        results.until(2 * len(WORDS))
+        _check(broker, application, results, WORDS * 2)
+    finally:
+        results.close()
+
+
 def test_a_slot_that_was_stopped_and_given_up_writes_nothing_any_more(
     broker: Broker, slots: Slots, tmp_path: Path
 ) -> None:

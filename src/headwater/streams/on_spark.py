@@ -63,6 +63,19 @@ class SparkRun:
             if self._owns_runtime:
                 self._runtime.stop()
 
+    def pause(self) -> None:
+        """No further record is processed, and no punctuator is called, until `resume`. The application stays in its
+        group, its slots keep their tasks, and what they have processed is committed.
+        """
+        self._application.pause(True)
+
+    def resume(self) -> None:
+        self._application.pause(False)
+
+    @property
+    def paused(self) -> bool:
+        return self._application.paused
+
     def wait_started(self, timeout: float | None = None) -> bool:
         """Until every task is open, or it has ended before; False if neither is so within `timeout` seconds. Raises
         what ended it.

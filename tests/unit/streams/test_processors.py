@@ -1,5 +1,7 @@
 """The processor API: stores of every kind, named children, record metadata, restore from a changelog."""
 
+from functools import partial
+
 import pytest
 
 from headwater.base.errors import UserError
@@ -16,6 +18,7 @@ from headwater.streams import (
 from headwater.streams.engine.task import Task
 from headwater.streams.model.record import InputRecord
 from headwater.streams.stores.memory import MemoryState
+from headwater.streams.topology.stores import StorePlan
 
 
 class Everything(Processor):
@@ -179,3 +182,111 @@ def test_sessions_are_found_by_a_range_of_keys() -> None:
         assert found(None, "ba", 0, 100, reverse=True) == ["ba0", "b50", "b20", "a0"]
         assert found("c", "a", 0, 100) == []
         assert [row[:3] for row in store.fetch_range("b", "ba")] == [("b", 20, 30), ("b", 50, 60), ("ba", 0, 40)]
+
+
+class Counts(Processor):
+    """It brings its store along."""
+
+    stores = (key_value_store("seen", value="long"),)
+
+    def __init__(self, step: int = 1) -> None:
+        self.step = step
+
+    def init(self, context: Context) -> None:
+        self.seen = context.store("seen")
+
+    def process(self, record: Record) -> None:
+        count = (self.seen.get(record.key) or 0) + self.step
+        self.seen.put(record.key, count)
+        self.forward(record.with_value(count))
+
+
+@pytest.mark.parametrize(
+    "supplier", [Counts, lambda: Counts(), partial(Counts, 1)], ids=["class", "function", "partial"]
+)
+def test_a_processor_brings_its_stores_along(supplier) -> None:
+    app = App("app", value="text")
+    app.stream("in").process(supplier).to("out", value="long")
+    with app.test() as driver:
+        driver.pipe("in", "a", "x")
+        driver.pipe("in", "a", "y")
+        assert [record.value for record in driver.read("out")] == [1, 2]
+        assert [record.value for record in driver.changelog["app-seen-changelog"]] == [
+            b"\0" * 7 + b"\1",
+            b"\0" * 7 + b"\2",
+        ]
+
+
+def test_processors_share_a_store_that_both_bring_along() -> None:
+    app = App("app", value="text")
+    app.stream("in").process(Counts).to("out", value="long")
+    app.stream("others").process_values(Counts).to("out", value="long")
+    (task,) = (plan for plan in app.topology().sub_topologies())
+    assert [store.name for store in task.stores] == ["seen"]
+    with app.test() as driver:
+        driver.pipe("in", "a", "x")
+        driver.pipe("others", "a", "y")
+        assert [record.value for record in driver.read("out")] == [1, 2]
+
+
+def test_stores_that_are_brought_along_stand_beside_those_that_are_named() -> None:
+    class Both(Counts):
+        def init(self, context: Context) -> None:
+            super().init(context)
+            self.last = context.store("last")
+
+        def process(self, record: Record) -> None:
+            self.last.put(record.key, record.value)
+            super().process(record)
+
+    app = App("app", value="text")
+    app.add_store(key_value_store("last"))
+    app.stream("in").process(Both, stores=["last", "seen"]).to("out", value="long")
+    with app.test() as driver:
+        driver.pipe("in", "a", "x")
+        assert driver.store("last").get("a") == "x"
+        assert driver.store("seen").get("a") == 1
+
+
+def test_a_supplier_says_itself_which_stores_it_brings_along() -> None:
+    class Makes:
+        def __init__(self, store: str) -> None:
+            self.store = store
+
+        def stores(self) -> list[StorePlan]:
+            return [key_value_store(self.store)]
+
+        def __call__(self) -> Processor:
+            name = self.store
+
+            class Keeps(Processor):
+                def process(self, record: Record) -> None:
+                    self.context.store(name).put(record.key, record.value)
+
+            return Keeps()
+
+    app = App("app", value="text")
+    app.stream("in").process(Makes("one"))
+    app.stream("in").process(Makes("two"))
+    with app.test() as driver:
+        driver.pipe("in", "a", "x")
+        assert [driver.store(name).get("a") for name in ("one", "two")] == ["x", "x"]
+
+
+class Names(Counts):
+    stores = "seen"
+
+
+class NamesMany(Counts):
+    stores = ("seen",)
+
+
+class NeedsItself(Counts):
+    def stores(self) -> list[StorePlan]:
+        return []
+
+
+@pytest.mark.parametrize("supplier", [Names, NamesMany, NeedsItself])
+def test_what_is_brought_along_must_be_stores(supplier) -> None:
+    with pytest.raises(UserError, match="is no store"):
+        App("app").stream("in").process(supplier)

@@ -27,7 +27,7 @@ from headwater.streams.engine.stream_peek import StreamPeek
 from headwater.streams.engine.stream_print import StreamPrint
 from headwater.streams.engine.table_source import TableSource
 from headwater.streams.model.processor import Processor, Supplier
-from headwater.streams.plan.graph import Graph, GraphNode, ProcessorGraphNode, check_store_names, check_supplier
+from headwater.streams.plan.graph import Graph, GraphNode, ProcessorGraphNode, check_store_names, supplier_with_stores
 from headwater.streams.plan.repartition import RepartitionNode
 from headwater.streams.plan.sinks import StreamSinkNode
 from headwater.streams.plan.tables import StreamToTableNode
@@ -35,6 +35,7 @@ from headwater.streams.serdes.port import Serde
 from headwater.streams.serdes.resolving import SerdeLike, resolve_optional
 from headwater.streams.serdes.stock import JSON
 from headwater.streams.topology.name_rules import check_optional_name, check_topic
+from headwater.streams.topology.stores import StorePlan
 from headwater.streams.topology.topology import Partitioner, TopicExtractor
 
 if TYPE_CHECKING:
@@ -352,10 +353,12 @@ class Stream(StreamJoins, HasFrames, HasColumns):
         key: SerdeLike | None = None,
         value: SerdeLike | None = None,
     ) -> "Stream":
-        """A processor of your own: `supplier()` makes one per task. What it forwards is the stream behind it."""
-        return self._process(name, "KSTREAM-PROCESSOR-", check_supplier(supplier), stores).after_process(
-            key, value, True
-        )
+        """A processor of your own: `supplier()` makes one per task. What it forwards is the stream behind it.
+
+        Stores that it has in `stores` itself are added and connected; those in `stores=` here `App.add_store` adds.
+        """
+        make, own = supplier_with_stores(supplier)
+        return self._process(name, "KSTREAM-PROCESSOR-", make, stores, own).after_process(key, value, True)
 
     def process_values(
         self,
@@ -366,16 +369,23 @@ class Stream(StreamJoins, HasFrames, HasColumns):
         value: SerdeLike | None = None,
     ) -> "Stream":
         """As `process`, for a processor that leaves keys alone."""
-        make = check_supplier(supplier)
-        behind = self._process(name, "KSTREAM-PROCESSVALUES-", lambda: FixedKeyProcessor(make()), stores)
+        make, own = supplier_with_stores(supplier)
+        behind = self._process(name, "KSTREAM-PROCESSVALUES-", lambda: FixedKeyProcessor(make()), stores, own)
         return behind.after_process(None, value, False)
 
     def _process(
-        self, name: str | None, prefix: str, supplier: Callable[[], Processor], stores: Iterable[str]
+        self,
+        name: str | None,
+        prefix: str,
+        supplier: Callable[[], Processor],
+        stores: Iterable[str],
+        own: list[StorePlan],
     ) -> "Stream":
         check_optional_name(name, "an operator")
         node_name = self.graph.new_name(prefix) if name is None else name
-        node = ProcessorGraphNode(node_name, supplier, store_names=check_store_names(stores, node_name))
+        added = {store.name for store in own}
+        names = [each for each in check_store_names(stores, node_name) if each not in added]
+        node = ProcessorGraphNode(node_name, supplier, store_names=names, stores=own)
         self.graph.add(self.node, node)
         return self.after(node)
 

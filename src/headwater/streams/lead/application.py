@@ -41,7 +41,7 @@ _NOTHING: Final = messages.Progress("", 0, {})
 
 @dataclass(frozen=True, slots=True)
 class _Event:
-    kind: Literal["joined", "gone", "said", "expect", "stop"]
+    kind: Literal["joined", "gone", "said", "expect", "pause", "stop"]
     link: SlotLink | None = None
     message: messages.Message | None = None
     slots: tuple[int, ...] = ()
@@ -81,6 +81,7 @@ class ApplicationLead:
         self._progress: dict[int, messages.Progress] = {}
         self._records_before = 0  # of slots that are gone
         self._stopping = False
+        self._paused = False
         self._asked_to_stop = threading.Event()  # known before the event is handled
         self._errors: deque[dict[str, Any]] = deque(maxlen=_ERRORS_MAX)
         self._status = document(self.name, program.tasks, (), phase="starting")
@@ -103,6 +104,15 @@ class ApplicationLead:
     def expect(self, slots: tuple[int, ...]) -> None:
         """These slots will end, and come again: as many of them soon as there are now."""
         self._events.put(_Event("expect", slots=slots))
+
+    def pause(self, paused: bool) -> None:
+        """In all slots, and in those that come; or they go on, if it is not to be paused."""
+        self._paused = paused
+        self._events.put(_Event("pause"))
+
+    @property
+    def paused(self) -> bool:
+        return self._paused
 
     def ask_to_stop(self, error: UserError | None = None) -> None:
         """`error`: why, if it is none of its own doing; whoever waits is told."""
@@ -214,6 +224,9 @@ class ApplicationLead:
             self._stopping = True
             if event.error is not None:
                 raise event.error
+        elif event.kind == "pause":
+            for each in self._links.values():
+                each.send(messages.Pause(self.name, self._paused))
         elif event.kind == "expect":
             self._moves.expect(event.slots, _now_ms() + _RETURN_PATIENCE_MS, max(len(self._links), 1))
             self._ending = set(self._links)
@@ -320,6 +333,8 @@ class ApplicationLead:
                 producer.epoch,
             )
         )
+        if self._paused:
+            link.send(messages.Pause(self.name, paused=True))
 
     def _answer_producer(self, link: SlotLink) -> None:
         """Also where the run ends over it, because another has taken over: the slot waits for an answer, with the state
@@ -386,6 +401,7 @@ class ApplicationLead:
         """
         self._stopping = True
         self._moves.close()
+        self._to_admit.clear()  # nobody would tell them to stop, and they would be waited for
         for link in self._links.values():
             link.send(messages.StopApplication(self.name))
         give_up_at = time.monotonic() + _STOP_PATIENCE_S
@@ -415,6 +431,7 @@ class ApplicationLead:
             phase="stopping" if self._stopping else "",
             records_before=self._records_before,
             errors=list(self._errors),
+            paused=self._paused,
         )
 
     def _note_error(self, what: str, slot: int | None = None) -> None:

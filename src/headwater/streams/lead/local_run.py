@@ -39,6 +39,7 @@ class LocalRun:
         self._app = app
         self._settings = settings
         self._stopping = stopping or threading.Event()
+        self._paused = threading.Event()
         self._slot: Slot | None = None
         self._opening: Slot | None = None
         self._program: Program | None = None
@@ -65,6 +66,19 @@ class LocalRun:
         """
         self._stopping.set()
         self.wait()
+
+    def pause(self) -> None:
+        """No further record is processed, and no punctuator is called, until `resume`. The run stays in its group, and
+        commits what it has processed.
+        """
+        self._paused.set()
+
+    def resume(self) -> None:
+        self._paused.clear()
+
+    @property
+    def paused(self) -> bool:
+        return self._paused.is_set()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Until the run has ended; False if it has not within `timeout` seconds. Raises what ended it."""
@@ -107,7 +121,8 @@ class LocalRun:
         tasks = [task.name for task in slot.tasks if task.is_running]
         rows, errors = slot.report.rows(slot.tasks), slot.report.errors
         mine = SlotStatus(0, this_process(), 1, tasks, slot.fetched, dict(slot.dropped), rows, errors)
-        return document(self._app.name, program.tasks, [mine], phase="stopping" if self._stopping.is_set() else "")
+        phase = "stopping" if self._stopping.is_set() else ""
+        return document(self._app.name, program.tasks, [mine], phase=phase, paused=self.paused)
 
     def restoring(self) -> list[tuple[str, int, int, int]]:
         """Of stores that are being restored: name, partition, how far the changelog is read, and where it ends. Empty
@@ -141,6 +156,7 @@ class LocalRun:
             except Stopped:  # the group has not taken the member yet: nothing was begun
                 return
             self._opening = slot = new_slot(program, lead, run, name, program.tasks, self._stopping)
+            slot.is_paused = self._paused.is_set
             try:
                 slot.open()
                 self._slot = slot
@@ -156,6 +172,9 @@ class LocalRun:
                     _log.warning(
                         "ended without a last commit: the next run goes on before it application=%s", self._app.name
                     )
+            except BaseException:
+                slot.give_up()
+                raise
             finally:
                 self._slot = self._opening = None
                 if self.queries is not None:

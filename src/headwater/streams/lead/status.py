@@ -6,9 +6,9 @@
             (slot, lag, restored_records)
     errors  what went wrong lately and was overcome, the latest last: at_ms, slot, error
 
-State of the application: starting, running, restoring, rebalancing (tasks have no slot, or are on their way to one),
-stopping, stopped, failed. State of a task: running; restoring (its slot reads its changelogs: so many offsets of so
-many); moving (it had a slot, and has none at the moment); waiting (it never had one).
+State of the application: starting, running, paused (until it is resumed), restoring, rebalancing (tasks have no slot,
+or are on their way to one), stopping, stopped, failed. State of a task: running; restoring (its slot reads its
+changelogs: so many offsets of so many); moving (it had a slot, and has none at the moment); waiting (it never had one).
 """
 
 import os
@@ -53,6 +53,7 @@ def document(
     phase: str = "",
     records_before: int = 0,
     errors: Sequence[Row] = (),
+    paused: bool = False,
 ) -> dict[str, Any]:
     """`had_slot`: tasks that some slot has had. `phase`: starting or stopping, where that is known; else it follows
     from the tasks.
@@ -71,7 +72,7 @@ def document(
     noted = [{**each, "slot": slot.slot} for slot in slots for each in slot.errors] + list(errors)
     return {
         "application": application,
-        "state": phase or _state(rows),
+        "state": phase or _state(rows, paused),
         "process": this_process(),
         "slots": [
             {
@@ -115,11 +116,13 @@ def _task(task: str, owner: SlotStatus | None, told: tuple[SlotStatus, Row] | No
     }
 
 
-def _state(rows: Sequence[Row]) -> str:
+def _state(rows: Sequence[Row], paused: bool) -> str:
     states = {row["state"] for row in rows}
     if states & {"moving", "waiting"}:
         return "rebalancing"
-    return "restoring" if "restoring" in states else "running"
+    if "restoring" in states:
+        return "restoring"
+    return "paused" if paused else "running"
 
 
 def _sum(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:

@@ -88,6 +88,10 @@ class Processor:
     context: Context
     forward: Forward
     kept_times: ClassVar[tuple[str, ...]] = ()  # attributes, all of them times, that live on in the task's notes
+    stores: ClassVar[Any] = ()
+    """Stores that the class brings along: a list of them, or a method of the class that returns one. `process` adds
+    them and connects them to it.
+    """
 
     def init(self, context: Context) -> None:
         """Before the first record: get stores, schedule punctuators."""

@@ -5,7 +5,7 @@
 """
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.errors import UserError
 from headwater.streams.model.processor import Processor, Supplier
@@ -136,19 +136,49 @@ def check_supplier(supplier: object, what: str = "processor") -> Supplier:
     """A processor must be made anew for each task: a class or a function is given, not an object. A function is called
     twice, as by Kafka Streams, to see that it does not give the same one again.
     """
+    return _tried(supplier, what)[0]
+
+
+def supplier_with_stores(supplier: object) -> tuple[Supplier, list[StorePlan]]:
+    """The same, with the stores that it brings along, as Kafka Streams' `ProcessorSupplier.stores()` does: its own
+    `stores`, or those of the class that it makes processors of.
+    """
+    made, of = _tried(supplier, "processor")
+    return made, _stores_of(made if hasattr(made, "stores") else of)
+
+
+def _tried(supplier: object, what: str) -> tuple[Supplier, type]:
+    """With the class of what it makes."""
     hint = f"give the class, or a function that returns a new {what}"
     if isinstance(supplier, Processor) or not callable(supplier):
         raise UserError(f"{supplier!r} cannot make a {what}", "each task needs one of its own", hint)
-    if not isinstance(supplier, type):
-        if not _takes_nothing(supplier):
-            raise UserError(f"{supplier!r} cannot make a {what}", "it is called without arguments", hint)
-        first = supplier()
-        if first is None:
-            raise UserError(f"{supplier!r} makes no {what}", "it returned None", hint)
-        if first is supplier():
-            raise UserError(f"{supplier!r} returns the same {what} again", "each task needs one of its own", hint)
     made: Supplier = supplier
-    return made
+    if isinstance(supplier, type):
+        return made, supplier
+    if not _takes_nothing(supplier):
+        raise UserError(f"{supplier!r} cannot make a {what}", "it is called without arguments", hint)
+    first = supplier()
+    if first is None:
+        raise UserError(f"{supplier!r} makes no {what}", "it returned None", hint)
+    if first is supplier():
+        raise UserError(f"{supplier!r} returns the same {what} again", "each task needs one of its own", hint)
+    return made, type(first)
+
+
+def _stores_of(owner: object) -> list[StorePlan]:
+    named: Any = getattr(owner, "stores", ())
+    if callable(named) and _takes_nothing(named):
+        named = named()
+    named = () if named is None else named
+    stores = list(named) if isinstance(named, Iterable) and not isinstance(named, str) else [named]
+    for store in stores:
+        if not isinstance(store, StorePlan):
+            raise UserError(
+                f"The stores of {owner!r} have {store!r}, which is no store",
+                "they are a list of stores, or a method of the class that returns one",
+                'stores = [key_value_store("name")]; those that app.add_store(...) adds are named in process(...)',
+            )
+    return stores
 
 
 def _takes_nothing(function: Callable[..., object]) -> bool:

@@ -122,6 +122,14 @@ class Assign:
 
 
 @dataclass(frozen=True, slots=True)
+class Pause:
+    """Process nothing for now, or (`paused` is false) go on. A slot that is introduced is not paused."""
+
+    application: str
+    paused: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Producer:
     """The answer to `AskProducer`."""
 
@@ -161,6 +169,6 @@ class StopApplication:
 FromSlot = (
     Hello | Heartbeat | Ready | Owned | AskProducer | CommitOffsets | Progress | Released | GaveUp | Failed | Leaving
 )  # fmt: skip
-FromLead = Introduce | Assign | Producer | OffsetsCommitted | NewMember | StopApplication | EndLease
+FromLead = Introduce | Assign | Pause | Producer | OffsetsCommitted | NewMember | StopApplication | EndLease
 Message = FromSlot | FromLead
 CODEC: Final = MessageCodec(*Message.__args__)

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from headwater.base.errors import UserError
 from headwater.streams.query.readable import NotReady, Readable, opened, store_names, store_plan
+from headwater.streams.stores.state import StateClosed
 
 _METHODS: Final = "docs/STREAMS.md, Interactive queries, has the methods of each kind"
 
@@ -60,7 +61,7 @@ class LocalStore:
                         )
                     answer = ask(*arguments, **keywords)
                     yield list(answer) if isinstance(answer, Iterator) else answer
-            except NotReady:
+            except (NotReady, StateClosed):  # before it was asked for its state, or behind that
                 if self._runs():
                     raise
                 raise UserError(

@@ -84,6 +84,7 @@ class SlotHost:
                     each.stop()
             case (
                 messages.Assign(name)
+                | messages.Pause(name)
                 | messages.StopApplication(name)
                 | messages.Producer(name)
                 | messages.OffsetsCommitted(name)
@@ -120,6 +121,8 @@ class SlotHost:
             return
         if isinstance(message, messages.Assign):
             application.assign(message)
+        elif isinstance(message, messages.Pause):
+            application.pause(message.paused)
         elif isinstance(message, messages.StopApplication):
             application.stop()
         else:

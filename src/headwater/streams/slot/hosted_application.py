@@ -3,9 +3,9 @@ the lead gives it.
 
     Introduce -> Ready;  Assign -> (commit, release, open) -> Owned;  stop -> (commit, close) -> Released, or GaveUp
 
-The thread that reads the connection calls `assign`, `answer`, `stop` and `lose`, which only leave a note; an earlier
-run of the application in this slot is waited for here, and not there. Whatever is raised here ends the application's
-part in this slot, and is told to the lead; other applications of the slot go on.
+The thread that reads the connection calls `assign`, `pause`, `answer`, `stop` and `lose`, which only leave a note; an
+earlier run of the application in this slot is waited for here, and not there. Whatever is raised here ends the
+application's part in this slot, and is told to the lead; other applications of the slot go on.
 """
 
 import base64
@@ -69,6 +69,7 @@ class HostedApplication:
         self._wanted: messages.Assign | None = None
         self._member: messages.NewMember | None = None  # the last that was told; it may come before there is a lead
         self._stopping = threading.Event()
+        self._paused = threading.Event()
         self._lost = False
         self._lead: RemoteLead | None = None
         self._slot: Slot | None = None
@@ -84,6 +85,13 @@ class HostedApplication:
         with self._changed:
             self._wanted = message
             self._changed.notify()
+
+    def pause(self, paused: bool) -> None:
+        """Processes nothing for now, or goes on."""
+        if paused:
+            self._paused.set()
+        else:
+            self._paused.clear()
 
     def answer(self, message: messages.Message) -> None:
         if isinstance(message, messages.NewMember):
@@ -159,6 +167,10 @@ class HostedApplication:
             try:
                 self._serve_queries(program)
                 self._serve(program, lead, directory)
+            except BaseException:
+                if self._slot is not None:
+                    self._slot.give_up()
+                raise
             finally:
                 with contextlib.ExitStack() as all_of_it:  # the last one first
                     all_of_it.callback(self._end_slot)
@@ -222,6 +234,7 @@ class HostedApplication:
 
     def _open_slot(self, program: Program, lead: RemoteLead) -> Slot:
         slot = self._make_slot(program, lead)
+        slot.is_paused = self._paused.is_set
         try:
             slot.open()
         except BaseException:

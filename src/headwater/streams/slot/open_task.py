@@ -6,6 +6,7 @@ killed process replays those). A store that does not fit its changelog is wiped 
 (`changelogs`).
 """
 
+import logging
 import threading
 import time
 import zlib
@@ -44,6 +45,7 @@ from headwater.streams.stores.state import ChangelogPartition, Owner, is_copied,
 from headwater.streams.stores.state_directory import StateInUse, remove_unused
 from headwater.streams.topology.topology import SubTopology
 
+_log: Final = logging.getLogger("headwater.streams")
 _SAVE_EVERY: Final = 25_000  # records of a replay, so that memory stays small: each may change another page of LMDB
 _WRITE_EVERY_S: Final = (
     5.0  # while there is more to do: a row that is changed again or expires before that is never written
@@ -248,14 +250,24 @@ class OpenTask:
         self.written_at = now
 
     def drop(self) -> None:
-        task, self._task = self._task, None
+        """What was not committed."""
         try:
-            if task is not None:
-                task.close()
+            self.give_up()
         finally:
             if self._state is not None:
                 self._state.discard()
             self._positions = {}
+
+    def give_up(self) -> None:
+        """Its nodes end because something has failed. That is told, or overcome; what they raise at their end is only
+        logged, as in Kafka Streams.
+        """
+        task, self._task = self._task, None
+        try:
+            if task is not None:
+                task.close()
+        except Exception as error:  # noqa: BLE001 - the user's code may raise anything
+            _log.warning("a processor does not close task=%s error=%r", self.name, error)
 
     # Processing
 

@@ -14,7 +14,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
 from headwater.base.errors import ErrorCode, KafkaError, UserError
@@ -29,6 +29,7 @@ from headwater.streams.slot import collector_pauses
 from headwater.streams.slot.commit_writer import CommitWriter
 from headwater.streams.slot.fetched import Inputs
 from headwater.streams.slot.global_tables import GlobalTables
+from headwater.streams.slot.held_inputs import HeldInputs
 from headwater.streams.slot.hopeless import pause_s, raise_if_hopeless
 from headwater.streams.slot.lead_port import LeadPort
 from headwater.streams.slot.offset_metadata import OffsetMetadata, encode_metadata
@@ -56,6 +57,8 @@ _PAUSE_S: Final = 0.25
 
 class Slot:
     _failed_in_a_row = 0  # commits
+    is_paused: Callable[[], bool] = staticmethod(lambda: False)
+    """Whether no record is to be processed and no punctuator called for now; everything else goes on."""
 
     def __init__(
         self,
@@ -93,7 +96,7 @@ class Slot:
         self.tasks: list[OpenTask] = []
         self._owner_of: dict[tuple[str, int], OpenTask] = {}
         self._add_tasks(tasks)
-        self._paused: set[tuple[str, int]] = set()
+        self._held = HeldInputs(self._consumer, settings.buffered_records_per_partition)
         self._writer = CommitWriter(
             settings, program.task_settings.errors, lead.application_id, self._globals.pending, stopping
         )
@@ -132,8 +135,7 @@ class Slot:
     def _read_from(self, begin: Mapping[TopicPartition, int], also: Iterable[TopicPartition]) -> None:
         """`also`: what is read on where it is."""
         self._consumer.assign([*also, *begin])
-        self._consumer.resume(*begin)
-        self._paused.difference_update((each.topic, each.partition) for each in begin)
+        self._held.begin(begin)
         for partition, offset in begin.items():
             self._consumer.seek(partition, offset)
 
@@ -148,7 +150,7 @@ class Slot:
             task.close()
             self.tasks.remove(task)
         self._owner_of = {place: task for place, task in self._owner_of.items() if task in self.tasks}
-        self._paused &= self._owner_of.keys()
+        self._held.keep(self._owner_of)
         stay = [p for p in self._consumer.assignment() if p.topic in self._globals or tuple(p) in self._owner_of]
         known = {task.name for task in self.tasks}
         added = self._add_tasks(name for name in wanted if name not in known)
@@ -170,6 +172,11 @@ class Slot:
             added.append(task)
         self.tasks += added
         return added
+
+    def give_up(self) -> None:
+        """Before `close`, where something has failed: that is told, and not what tasks raise at their end."""
+        for task in reversed(self.tasks):
+            task.give_up()
 
     def close(self) -> None:
         """Without a commit: what is pending is left to the next run."""
@@ -250,12 +257,14 @@ class Slot:
             wants_commit = wants_commit or task.task.commit_requested
             self._collect(task)
             wants_commit = self._punctuate() or wants_commit
-        self._hold_back()
+        self._held.update(self._owner_of)
         return wants_commit
 
     def _punctuate(self) -> bool:
         """Calls what is due by the clock, in all tasks. Whether a commit was asked for."""
         now_ms, wants_commit = _now_ms(), False
+        if self.is_paused():
+            return False
         for task in self.tasks:
             if task.task.punctuate(now_ms):
                 wants_commit = wants_commit or task.task.commit_requested
@@ -263,13 +272,14 @@ class Slot:
         return wants_commit
 
     def _punctuation_due_s(self) -> float:
-        """How long until something is due by the clock."""
-        dues = [due for task in self.tasks if (due := task.task.next_punctuation_ms()) is not None]
+        """How long until something is due by the clock, and called."""
+        tasks = () if self.is_paused() else self.tasks
+        dues = [due for task in tasks if (due := task.task.next_punctuation_ms()) is not None]
         return (min(dues) - _now_ms()) / 1000 if dues else math.inf
 
     def _patience(self) -> float:
         """How long to wait for records: not at all while buffered ones can be processed."""
-        if any(task.task.group.buffered and self._is_ready(task) for task in self.tasks):
+        if not self.is_paused() and any(task.task.group.buffered and self._is_ready(task) for task in self.tasks):
             return 0.0
         wait = _IDLE_S
         if self._writer.has_outputs():
@@ -282,20 +292,6 @@ class Slot:
                 self._globals.update(record)
         else:
             self._owner_of[chunk.topic, chunk.partition].task.add_columns(chunk)
-
-    def _hold_back(self) -> None:
-        """Inputs that wait for others are not fetched further."""
-        most = self._settings.buffered_records_per_partition
-        for place, task in self._owner_of.items():
-            buffered = len(task.task.group.queues[place])
-            partition = TopicPartition(*place)
-            if buffered > most:
-                if place not in self._paused:
-                    self._consumer.pause(partition)
-                    self._paused.add(place)
-            elif place in self._paused and buffered <= most // 2:
-                self._consumer.resume(partition)
-                self._paused.discard(place)
 
     def _is_ready(self, task: OpenTask) -> bool:
         """Every input has a record, or is known to have none: then the next by time is surely the next."""
@@ -316,7 +312,7 @@ class Slot:
 
     def _process(self, task: OpenTask) -> None:
         """What is buffered, until the commit, or until something is due by the clock in any task."""
-        if task.task.group.buffered and self._is_ready(task):
+        if task.task.group.buffered and not self.is_paused() and self._is_ready(task):
             began = time.monotonic()
             leave_at = min(max(self._commit_at, began + _SLICE_S), began + self._punctuation_due_s())
 
@@ -324,7 +320,7 @@ class Slot:
                 nonlocal began
                 before, began = began, time.monotonic()
                 task.runs.took(began - before)
-                return began >= leave_at or self._stopping.is_set()
+                return began >= leave_at or self._stopping.is_set() or self.is_paused()
 
             done = task.task.process(_AT_ONCE, leave, task.runs)
             if not done:  # some inputs are at their end

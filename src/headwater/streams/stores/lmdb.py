@@ -22,7 +22,7 @@ from headwater.streams.stores.disk_state import MOST_UNWRITTEN, DiskState, owner
 from headwater.streams.stores.formats import after_prefix
 from headwater.streams.stores.ordered import PendingMap
 from headwater.streams.stores.snapshot import StateSnapshot
-from headwater.streams.stores.state import ChangelogPartition, Owner
+from headwater.streams.stores.state import ChangelogPartition, Owner, StateClosed
 
 _MOST_PAGES: Final = 25_000  # 100 MB that a write changes: LMDB has copies of them in memory, and keeps that
 _MAP_SIZE_BYTES: Final = 1 << 36  # address space, not disk; doubled when it is full
@@ -163,6 +163,7 @@ def _backward(cursor: Any, lower: bytes | None, upper: bytes | None) -> Iterator
 
 class LmdbState(DiskState[LmdbMap]):
     folder = "lmdb"
+    _is_closed = False
 
     def _open_rows(self, path: Path) -> None:
         self._environment = lmdb.open(
@@ -222,8 +223,11 @@ class LmdbState(DiskState[LmdbMap]):
 
     @contextmanager
     def snapshot(self) -> Iterator[StateSnapshot]:
-        with self._snapshots, self._environment.begin() as reading:
-            yield lmdb_snapshot(reading, {name: committed.database for name, (committed, _) in self._maps.items()})
+        with self._snapshots:
+            if self._is_closed:
+                raise StateClosed(str(self._directory))
+            with self._environment.begin() as reading:
+                yield lmdb_snapshot(reading, {name: committed.database for name, (committed, _) in self._maps.items()})
 
     def _wipe_rows(self) -> None:
         names = [bytes(name) for name, _ in self.reading.cursor()]
@@ -262,6 +266,7 @@ class LmdbState(DiskState[LmdbMap]):
     def _close_rows(self) -> None:
         self.reading.abort()
         with self._snapshots:
+            self._is_closed = True
             self._environment.close()
 
 

@@ -212,6 +212,21 @@ def test_a_new_generation_is_told_to_all(world: World) -> None:
     _stop(world, first, second)
 
 
+def test_a_pause_is_told_to_all_slots_and_to_those_that_come(world: World) -> None:
+    first, second = _two(world)
+    world.lead.pause(True)
+    assert first.next() == second.next() == messages.Pause("app", paused=True)
+    assert world.lead.paused
+    third = world.slot(2)
+    third.get_ready()
+    assert third.next() == messages.Pause("app", paused=True)
+    world.lead.pause(False)
+    assert first.next() == second.next() == third.next() == messages.Pause("app", paused=False)
+    fourth = world.slot(3)
+    fourth.get_ready()
+    _stop(world, first, second, third, fourth)
+
+
 def test_what_fails_in_a_slot_ends_the_application_and_is_told(world: World) -> None:
     first, second = _two(world)
     first.say(messages.Failed("app", "It failed", "because", "do this"))
@@ -281,6 +296,22 @@ def test_a_slot_that_gave_up_and_lives_is_fenced_and_introduced_anew(world: Worl
     assert first.follow() == ["0_0"]
     assert second.follow() == ["0_1"]
     _stop(world, first, second)
+
+
+def test_a_slot_that_waits_to_be_introduced_anew_is_not_once_the_application_stops(world: World) -> None:
+    """It was when brokers came back, and the stop waited for it, for 30 s."""
+    first, second = _two(world)
+    world.cluster.away = True
+    second.say(messages.GaveUp("app"))
+    world.lead.ask_to_stop()
+    assert first.next() == messages.StopApplication("app")
+    world.cluster.away = False
+    while world.cluster.taken.count("app-slot-1") < 2:
+        assert not world.lead.wait(0.01)
+    first.say(messages.Released("app"))
+    world.lead.join()
+    assert second._told.empty()
+    assert world.cluster.departure == "left"
 
 
 def test_a_slot_that_gave_up_at_the_end_of_its_lease_is_not(world: World) -> None:

@@ -51,11 +51,14 @@ def test_tasks_run_are_restored_move_and_wait() -> None:
 
 
 def test_the_state_of_an_application_follows_from_its_tasks() -> None:
-    def state(*rows: dict[str, Any], tasks: tuple[str, ...] = ("0_0",), phase: str = "") -> str:
+    def state(*rows: dict[str, Any], tasks: tuple[str, ...] = ("0_0",), phase: str = "", paused: bool = False) -> str:
         held = [row["task"] for row in rows if row["state"] == "running"]
-        return str(document("app", tasks, [SlotStatus(0, "p", 1, held, rows=rows)], phase=phase)["state"])
+        slots = [SlotStatus(0, "p", 1, held, rows=rows)]
+        return str(document("app", tasks, slots, phase=phase, paused=paused)["state"])
 
     assert state(_row("0_0")) == "running"
+    assert state(_row("0_0"), paused=True) == "paused"
+    assert state(_row("0_0", "restoring"), paused=True) == "restoring"
     assert state(_row("0_0", "restoring")) == "restoring"
     assert state(_row("0_0"), tasks=("0_0", "0_1")) == "rebalancing"
     assert state(_row("0_0"), phase="stopping") == "stopping"

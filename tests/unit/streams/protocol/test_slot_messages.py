@@ -23,6 +23,7 @@ SAMPLES: list[Message] = [
     Leaving(),
     messages.Introduce("app", "cGlja2xlZA==", 9, 1, "member", "lead", 4, 2),
     Assign("app", 8, [], ["0_0"]),
+    messages.Pause("app", paused=True),
     messages.Producer("app", 4, 3, 1, "member"),
     messages.OffsetsCommitted("app", 0),
     messages.NewMember("app", 2, "member"),

@@ -706,6 +706,29 @@ def test_rows_in_rocksdb_are_read_while_another_process_writes_them(tmp_path: Pa
     reader.close()
 
 
+def test_a_local_store_whose_state_is_closed_while_it_is_asked_says_so(tmp_path: Path) -> None:
+    """Of a run that was just ending, LMDB's own error was told."""
+    app = App("fruit", key="text", value="text")
+    app.stream("in").group_by_key().count(store="counts")
+    brokers: Any = Brokers(0)
+    clients = Clients(brokers, brokers, threading.Event())
+
+    class ClosedBetween(OpenTask):
+        def snapshot(self) -> Any:
+            found = super().snapshot()
+            self.close()
+            return found
+
+    for runs, expected in ((True, "has been closed"), (False, "has ended here")):
+        task = ClosedBetween(app.topology().sub_topologies()[0], 0, app.settings(), tmp_path, clients, {})
+        task.claim(Owner(1, 1))
+        task.replay(task.ends("read_uncommitted"))
+        task.save()
+        task.start({}, 0)
+        with pytest.raises(UserError, match=expected):
+            LocalStore("counts", [task], lambda runs=runs: runs).get("apple")  # type: ignore[misc]
+
+
 def test_a_local_store_says_what_it_has_not_and_that_its_application_has_ended(tmp_path: Path) -> None:
     app = App("fruit", key="text", value="text")
     app.stream("in").group_by_key().count(store="counts")

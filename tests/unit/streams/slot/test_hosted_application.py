@@ -7,6 +7,7 @@ import pickle
 import queue
 import socket
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from headwater.streams.protocol import slot_messages as messages
 from headwater.streams.protocol import task_ownership as protocol
 from headwater.streams.slot import hosted_application
 from headwater.streams.slot.hosted_application import HostedApplication
+from headwater.streams.slot.open_task import Stopped
 
 PATIENCE_S = 120
 
@@ -25,8 +27,11 @@ class Fate:
     """What happens in the slots and with the brokers of a test: of this process, so that a program can be pickled."""
 
     made: list[protocol.SlotProducer]
+    slot: "FakeSlot"
     closed: int
+    given_up: int
     troubles: list[Exception]
+    turns: list[Exception]
     directory: Path
 
 
@@ -40,6 +45,7 @@ class FakeSlot:
 
     fetched = 0
     dropped: dict[str, int] = {}  # noqa: RUF012
+    is_paused: Callable[[], bool]
 
     def open(self) -> None:
         _trouble()
@@ -48,7 +54,11 @@ class FakeSlot:
         """All go well."""
 
     def turn(self) -> None:
-        """Nothing to do."""
+        if Fate.turns:
+            raise Fate.turns.pop()
+
+    def give_up(self) -> None:
+        Fate.given_up += 1
 
     def commit(self) -> None:
         """Nothing to do."""
@@ -67,7 +77,8 @@ class FakeProgram:
 
     def slot(self, _lead: Any, run: protocol.Run, name: str, *_: Any) -> FakeSlot:
         Fate.made.append(run.producers[name])
-        return FakeSlot()
+        Fate.slot = FakeSlot()
+        return Fate.slot
 
 
 class FakeAdmin:
@@ -118,6 +129,7 @@ class Hosted:
 @pytest.fixture(autouse=True)
 def _fate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Fate.made, Fate.closed, Fate.troubles, Fate.directory = [], 0, [], tmp_path
+    Fate.given_up, Fate.turns = 0, []
     monkeypatch.setattr(hosted_application, "Admin", FakeAdmin)
     monkeypatch.setattr(hosted_application, "new_slot", lambda program, *given: program.slot(*given))
     monkeypatch.setattr(hosted_application, "_PAUSE_S", 0.0, raising=False)
@@ -132,6 +144,18 @@ def test_a_slot_that_has_tasks_again_has_another_producer_epoch_though_it_has_re
     assert [(each.producer_id, each.epoch) for each in Fate.made] == [(7, 0), (7, 1)]
     assert hosted.stop() == messages.Released("app")
     assert Fate.closed == 2
+
+
+def test_a_slot_that_is_opened_while_its_application_is_paused_is_paused() -> None:
+    hosted = Hosted()
+    hosted.get_ready()
+    hosted.application.pause(True)
+    hosted.application.assign(messages.Assign("app", 1, ["0_0"]))
+    assert hosted.next() == messages.Owned("app", 1, ["0_0"])
+    assert Fate.slot.is_paused()
+    hosted.application.pause(False)
+    assert not Fate.slot.is_paused()
+    assert hosted.stop() == messages.Released("app")
 
 
 def test_brokers_that_are_away_while_a_slot_starts_are_asked_again() -> None:
@@ -152,6 +176,24 @@ def test_what_does_not_pass_is_told_at_once() -> None:
     assert isinstance(told, messages.Failed)
     assert "you may not" in told.why
     hosted.application.join()
+
+
+def test_tasks_are_given_up_where_something_has_failed_and_closed_where_it_has_not() -> None:
+    """What a processor raised at its end was told as the failure, or made one of a slot that gave up."""
+    hosted = Hosted()
+    hosted.get_ready()
+    Fate.turns = [Stopped()]
+    hosted.application.assign(messages.Assign("app", 1, ["0_0"]))
+    assert hosted.next() == messages.Owned("app", 1, ["0_0"])
+    assert hosted.next() == messages.GaveUp("app")
+    hosted.application.join()
+    assert (Fate.given_up, Fate.closed) == (1, 1)
+    hosted = Hosted()
+    hosted.get_ready()
+    hosted.application.assign(messages.Assign("app", 1, ["0_0"]))
+    assert hosted.next() == messages.Owned("app", 1, ["0_0"])
+    assert hosted.stop() == messages.Released("app")
+    assert (Fate.given_up, Fate.closed) == (1, 2)
 
 
 def test_a_slot_that_is_to_stop_does_not_wait_for_brokers() -> None:

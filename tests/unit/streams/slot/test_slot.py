@@ -15,7 +15,8 @@ from headwater.client.consumer.consumer_settings import consumer_settings
 from headwater.client.settings.admin import read_admin_settings
 from headwater.client.settings.producer import read_producer_settings
 from headwater.streams import App, Context, Processor, Record
-from headwater.streams.engine.failures import ClusterFailure, ErrorPolicy
+from headwater.streams.engine.columns import Chunk
+from headwater.streams.engine.failures import ClusterFailure, ErrorPolicy, StreamsError
 from headwater.streams.engine.runs import Runs
 from headwater.streams.engine.task import Task
 from headwater.streams.lead import local_run
@@ -26,6 +27,7 @@ from headwater.streams.slot import commit_writer, open_task
 from headwater.streams.slot import slot as slot_module
 from headwater.streams.slot.commit_writer import CommitWriter
 from headwater.streams.slot.global_tables import GlobalTables
+from headwater.streams.slot.held_inputs import HeldInputs
 from headwater.streams.slot.offset_metadata import OffsetMetadata, encode_metadata
 from headwater.streams.slot.open_task import Clients, OpenTask, Stopped
 from headwater.streams.slot.settings import RunSettings
@@ -271,6 +273,68 @@ def test_punctuators_of_a_commit_that_was_not_saved_are_not_called_again(tmp_pat
     second.close()
 
 
+class _DoesNotClose(Processor):
+    """As one whose connection is gone: neither a record nor its end goes well."""
+
+    def process(self, record: Record) -> None:
+        raise ConnectionError("the database is gone")
+
+    def close(self) -> None:
+        raise ConnectionError("the database is still gone")
+
+
+def _opened_with(processor: type[Processor], directory: Path) -> OpenTask:
+    app = App("app", key="text", value="text")
+    app.stream("in").process(processor).to("out")
+    clients: Any = Clients(None, None, threading.Event())  # type: ignore[arg-type]
+    task = OpenTask(app.topology().sub_topologies()[0], 0, app.settings(), directory, clients, {})
+    task.claim(Owner(1, 1))
+    task.start({}, 0)
+    return task
+
+
+def test_a_processor_that_does_not_close_does_not_keep_its_task_from_being_opened_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A commit that failed for a moment ended the run, with what `close` had raised."""
+    task = _opened_with(_DoesNotClose, tmp_path)
+    task.drop()
+    assert "the database is still gone" in caplog.text
+    task.claim(Owner(1, 2))
+    task.start({}, 0)
+    with pytest.raises(ConnectionError):  # at an end in which nothing else has failed it is told
+        task.close()
+
+
+def test_what_ended_a_run_is_told_and_not_what_its_processors_raise_at_their_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class FailingSlot(Slot):
+        def open(self) -> None:
+            """Its task is."""
+
+        def turn(self) -> None:
+            (task,) = self.tasks
+            task.task.add("in", [InputRecord("in", 0, 7, 0, b"k", b"v")])
+            task.task.process()
+
+        def close(self) -> None:
+            for task in self.tasks:
+                task.close()
+
+    def failing_slot(*_: Any) -> Slot:
+        slot = object.__new__(FailingSlot)
+        slot.tasks = [_opened_with(_DoesNotClose, tmp_path)]
+        return slot
+
+    group = SimpleNamespace(drive=lambda _: None, close=lambda: None)
+    monkeypatch.setattr(local_run, "prepare", lambda *_: SimpleNamespace(tasks=()))
+    monkeypatch.setattr(local_run, "lead_of", lambda _: group)
+    monkeypatch.setattr(local_run, "new_slot", failing_slot)
+    with pytest.raises(StreamsError, match=r"in-0 offset 7.*the database is gone"):
+        App("app", brokers="localhost:1").run_here(state_dir=tmp_path).wait()
+
+
 def _slot_with_a_change_in_its_cache(cause: Exception, events: list[str]) -> Slot:
     """The sink has to know how many partitions there are, which the cluster does not say."""
 
@@ -442,6 +506,7 @@ def test_what_is_due_by_the_clock_waits_for_no_records_of_any_task(monkeypatch: 
         _inputs=SimpleNamespace(poll=lambda *_: ()),
         _globals=GlobalTables([], app.settings(), {}), _stopping=threading.Event(), _commit_at=1.1, _owner_of={},
         _settings=RunSettings("localhost:1", Path("state")), _writer=writer, tasks=tasks, dropped={},
+        _held=HeldInputs(None, 1000),
     )  # fmt: skip
     while any(task.task.group.buffered for task in tasks):
         at_once.append(0)
@@ -477,10 +542,64 @@ def test_what_fell_due_during_a_commit_is_called_right_behind_it(monkeypatch: py
         _settings=RunSettings("localhost:1", Path("state")), _writer=_writer(threading.Event()), dropped={},
         _topics=SimpleNamespace(sources={}), report=SimpleNamespace(note_inputs=lambda *_: None), commit=takes(30, "commit"),
         tasks=[SimpleNamespace(task=task, runs=Runs(), collect=task.collect, written_at=0.0, write_what_waits=lambda: False)],
+        _held=HeldInputs(None, 1000),
     )  # fmt: skip
     slot.turn()
     assert steps == ["poll 0", "commit 0", "purge 1"]
     assert _Ticks.late_ms == [15]
+
+
+def test_a_slot_that_is_paused_calls_nothing_of_the_user_and_goes_on_where_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It reads on until enough waits, does not spin over what is due, and commits what was processed before."""
+    _Ticks.clock_ms, _Ticks.late_ms = 1000, []
+    monkeypatch.setattr(slot_module, "_now_ms", lambda: _Ticks.clock_ms)
+    monkeypatch.setattr(slot_module.time, "monotonic", lambda: _Ticks.clock_ms / 1000)
+    app = App("app", key="text", value="text")
+    app.stream("in").process(_Ticks).to("out")
+    (plan,) = app.topology().sub_topologies()
+    task = Task(plan, 0, app.settings(), now_ms=_Ticks.clock_ms)
+    opened: Any = SimpleNamespace(
+        task=task, runs=Runs(), collect=task.collect, written_at=0.0, write_what_waits=lambda: False
+    )
+    waits: list[float] = []
+    chunks = [Chunk("in", 0, [n], [n], [b"k"], [b"v"], None) for n in range(4)]
+
+    def poll(patience: float, *_: int) -> list[Chunk]:
+        waits.append(patience)
+        _Ticks.clock_ms += 50
+        return [chunks.pop(0)] if chunks else []
+
+    fetching: list[str] = []
+    consumer: Any = SimpleNamespace(
+        pause=lambda each: fetching.append(f"pause {each.topic}"),
+        resume=lambda each: fetching.append(f"resume {each.topic}"),
+    )
+    commits: list[int] = []
+    slot = _bare_slot(
+        _inputs=SimpleNamespace(poll=poll), _consumer=consumer, _lead=SimpleNamespace(admin=None, tick=lambda: None),
+        _counts=SimpleNamespace(refresh=lambda _: None), _purge=SimpleNamespace(run=lambda *_: None),
+        _globals=GlobalTables([], app.settings(), {}), _stopping=threading.Event(), _commit_at=0.0,
+        _owner_of={("in", 0): opened}, _held=HeldInputs(consumer, 2), _settings=RunSettings("localhost:1", Path("state")),
+        _writer=_writer(threading.Event()), dropped={}, _topics=SimpleNamespace(sources={}), tasks=[opened],
+        report=SimpleNamespace(note_inputs=lambda *_: None), commit=lambda: commits.append(_Ticks.clock_ms),
+    )  # fmt: skip
+    paused = threading.Event()
+    slot.is_paused = paused.is_set
+    paused.set()
+    for _ in range(4):
+        slot.turn()
+    assert (task.group.buffered, task.stream_time_ms, _Ticks.late_ms) == (4, -1, [])
+    assert waits == [0.1] * 4
+    assert fetching == ["pause in"]
+    assert len(commits) == 4
+    paused.clear()
+    slot.turn()
+    assert waits[-1] == 0.0
+    assert (task.group.buffered, task.stream_time_ms) == (0, 3)
+    assert _Ticks.late_ms == [230]  # once, for all that was missed
+    assert fetching == ["pause in", "resume in"]
 
 
 def test_the_interval_lies_between_the_beginnings_of_two_commits() -> None:

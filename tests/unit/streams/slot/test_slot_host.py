@@ -8,7 +8,7 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ class Fate:
     directory: Path
     let_go: threading.Event
     members: list[protocol.Member]
+    slot: "BusySlot"
 
 
 class BusySlot:
@@ -37,6 +38,7 @@ class BusySlot:
     fetched = 3
     dropped: dict[str, int] = {}  # noqa: RUF012
     tasks = ()
+    is_paused: Callable[[], bool]
 
     class report:
         errors: list[Any] = []  # noqa: RUF012
@@ -57,6 +59,9 @@ class BusySlot:
     def commit(self) -> None:
         """Nothing to do."""
 
+    def give_up(self) -> None:
+        """Nothing to do."""
+
     def close(self) -> None:
         """Nothing to do."""
 
@@ -71,7 +76,8 @@ class Program:
 
     def slot(self, _lead: Any, run: protocol.Run, *_: Any) -> BusySlot:
         Fate.members.append(run.member)
-        return BusySlot()
+        Fate.slot = BusySlot()
+        return Fate.slot
 
 
 class FakeAdmin:
@@ -155,6 +161,19 @@ def test_an_application_that_comes_again_while_its_earlier_run_is_busy_holds_up_
     assert driven.host.records == 6, "those of the earlier run are counted, too"
     driven.host.beat(2e9)
     assert driven.host.records == 6
+
+
+def test_a_pause_is_heard_while_an_application_is_busy(driven: Driven) -> None:
+    driven.introduce("app")
+    assert driven.ready() == "app"
+    driven.take(messages.Pause("app", paused=True))
+    driven.take(messages.Assign("app", 1, ["0_0"]))
+    assert driven.next() == messages.Owned("app", 1, ["0_0"])
+    assert Fate.slot.is_paused()
+    driven.take(messages.Pause("other", paused=False))  # which is not here
+    assert Fate.slot.is_paused()
+    driven.take(messages.Pause("app", paused=False))
+    assert not Fate.slot.is_paused()
 
 
 def test_a_lease_that_ends_while_an_earlier_run_is_busy_waits_for_both(driven: Driven) -> None:
