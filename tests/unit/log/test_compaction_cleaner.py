@@ -72,6 +72,24 @@ def test_a_log_is_cleaned_up_to_its_active_segment_and_that_is_written_down(worl
     assert values(log) == [12, 13, 14, 15, 16, 17]
 
 
+def test_a_follower_learns_from_a_compacted_log_where_each_epoch_began(world: "World") -> None:
+    """Seed 1345309456 of cluster-coordinators: nothing was left of the first batches of an epoch, so a replica that had
+    begun anew had it begin later, and as a leader it took a deposed one's record before that for its own.
+    """
+    log = world.create(**CONFIG)
+    for epoch in range(3):
+        fill(world, log, epoch=epoch)
+    starts = list(log.epochs.entries)
+    start(world)
+    finish(world)
+    assert values(log)[0] > starts[-1][1]
+    follower = world.manager.create(TopicPartition("follower", 0), TopicId(b"f" * 16))
+    for segment in log.segments:
+        follower.append_as_follower(memoryview(segment.open_file().pread(0, segment.size_bytes)), 2)
+    assert follower.epochs.entries == starts[1:]
+    assert follower.end_offset_for_epoch(0)[1] == log.end_offset_for_epoch(0)[1]
+
+
 def test_the_old_files_go_later_and_a_slice_of_them_is_read_to_its_end(world: "World") -> None:
     log = compacted(world)
     piece = log.read(0, 1 << 20, log.log_end_offset, min_one_batch=True)

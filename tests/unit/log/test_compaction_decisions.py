@@ -101,7 +101,13 @@ def filter_of(latest: dict[bytes, int], now_ms: int = NOW_MS, **fields: Any) -> 
     offset_map.end_offset = fields.pop("map_end", 1000)
     walk = TransactionWalk(fields.pop("aborted", ()))
     return BatchFilter(
-        offset_map, walk, fields.pop("producers", {}), fields.pop("end_offset", 1000), now_ms, RETENTION_MS
+        offset_map,
+        walk,
+        fields.pop("producers", {}),
+        fields.pop("epoch_starts", frozenset()),
+        fields.pop("end_offset", 1000),
+        now_ms,
+        RETENTION_MS,
     )
 
 
@@ -118,6 +124,17 @@ def marker(committed: bool, offset: int = 20) -> bytes:
 def apply(batches: BatchFilter, batch: bytes) -> bytes | None:
     kept = batches.apply(read_header(batch), batch)
     return None if kept is None else bytes(kept)
+
+
+def test_the_first_batch_of_a_leader_epoch_stays_without_records() -> None:
+    batches = filter_of({b"a": 900}, epoch_starts=frozenset({10}))
+    kept = apply(batches, batch_of((b"a", b"1"), (b"a", b"2")))
+    assert kept is not None
+    header = read_header(kept)
+    assert (header.base_offset, header.last_offset, header.partition_leader_epoch) == (10, 11, 4)
+    assert header.record_count == 0
+    assert apply(batches, kept) == kept
+    assert apply(filter_of({b"a": 900}, epoch_starts=frozenset({11})), kept) is None
 
 
 @pytest.mark.parametrize("codec", range(5))

@@ -52,6 +52,7 @@ class _Cleaning:
             offset_map,
             TransactionWalk(job.aborted),
             job.producers,
+            job.epoch_starts,
             sources[-1].end_offset if sources else 0,
             job.now_ms,
             job.delete_retention_ms,

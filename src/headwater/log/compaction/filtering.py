@@ -3,8 +3,8 @@
 A record stays if no later one has its key. A tombstone (no value) stays until the delete horizon of its batch, which is
 set when a cleaning first meets it: attribute bit 6, and the horizon in the place of the base timestamp. Markers are
 treated alike once their transaction has nothing left. Offsets, leader epoch, producer and sequence stay as they were. A
-batch is kept without any records where it says something: the last of a producer (its sequence), and the last of the
-round (where the log goes on).
+batch is kept without any records where it says something: the last of a producer (its sequence), the first of a leader
+epoch (where that began: followers know it from the batches alone), and the last of the round (where the log goes on).
 """
 
 from collections.abc import Sequence
@@ -47,6 +47,7 @@ class BatchFilter:
     map: OffsetMap
     transactions: TransactionWalk
     producers: ProducerEnds
+    epoch_starts: frozenset[int]
     end_offset: int  # of what is cleaned: the batch that ends here stays
     now_ms: int
     delete_retention_ms: int
@@ -98,7 +99,7 @@ class BatchFilter:
         ]
 
     def _says_something(self, header: BatchHeader) -> bool:
-        if header.last_offset + 1 == self.end_offset:
+        if header.last_offset + 1 == self.end_offset or header.base_offset in self.epoch_starts:
             return True
         if header.producer_id < 0 or header.producer_id not in self.producers:
             return False

@@ -31,6 +31,7 @@ class CleaningJob:
     first_dirty_offset: int
     aborted: tuple[AbortedTransaction, ...]
     producers: ProducerEnds
+    epoch_starts: frozenset[int]  # of leader epochs but for the log's first
     now_ms: int
     delete_retention_ms: int
     segment_bytes: int

@@ -50,6 +50,7 @@ def job_for(
         first_dirty,
         tuple(aborted),
         {producer.producer_id: _end_of(producer) for producer in log.producers.producers.values()},
+        frozenset(start for _, start in log.epochs.entries if start > log.log_start_offset),
         now_ms,
         config.delete_retention_ms,
         config.segment_bytes,
