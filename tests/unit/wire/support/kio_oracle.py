@@ -128,7 +128,8 @@ def _convert_one(type_: Any, field: dataclasses.Field[Any], value: Any) -> Any:
     if kafka_type.startswith("timedelta"):
         return value * MILLISECOND
     if kafka_type == "datetime_i64":
-        return None if value == -1 else EPOCH + value * MILLISECOND
+        _, nullable = _without_none(field.type)
+        return None if value == -1 and nullable else EPOCH + value * MILLISECOND
     if kafka_type == "uuid":
         return uuid.UUID(bytes=value) if any(value) else None
     return value
