@@ -115,9 +115,13 @@ class Catalog:
     def __iter__(self) -> Iterator[SourceInfo]:
         return iter(self.sources.values())
 
+    def over(self, topic: str) -> list[str]:
+        """The names of all streams and tables over a topic."""
+        return sorted(each.name for each in self if each.topic == topic)
+
     def others_over(self, source: SourceInfo) -> list[str]:
         """The names of other streams and tables over the same topic."""
-        return sorted(each.name for each in self if each.topic == source.topic and each.name != source.name)
+        return [name for name in self.over(source.topic) if name != source.name]
 
     def find(self, name: str, position: Position | None = None) -> SourceInfo:
         found = self.sources.get(name)

@@ -229,7 +229,7 @@ class StatementRequests:
         """The source is gone already: what the brokers do not do is told as a warning, and so is a stream or table that
         another server has made over the topic since it was looked for.
         """
-        by_now = [each.name for each in self._node.engine.session.catalog if each.topic == name]
+        by_now = self._node.engine.session.catalog.over(name)
         if by_now:
             return [{"message": f"The topic {name} stays: by now it is that of {', '.join(by_now)}"}]
         try:
