@@ -307,11 +307,17 @@ class LocalWork:
         logger.error(
             "event=connector-failed connector=%r error=%r", local.name, redacted(str(error), local.secrets)[:2000]
         )
-        if local.retry_at_s is None and self._worker.restarts(local.config):
-            local.failures.count()
-            local.retry_at_s = time.monotonic() + local.failures.delay_s
+        if local.retry_at_s is None:
+            local.retry_at_s = self._again_at_s(local.config, local.failures)
         told = local.failures.told("connector") if local.retry_at_s is not None else ""
         self._now(local, State.FAILED, redacted(told + "".join(traceback.format_exception(error)), local.secrets))
+
+    def _again_at_s(self, config: Config, failures: Failures) -> float | None:
+        """When what has failed once more is tried again; None: it is not."""
+        if not self._worker.restarts(config):
+            return None
+        failures.count()
+        return time.monotonic() + failures.delay_s
 
     # Tasks
 
@@ -343,20 +349,15 @@ class LocalWork:
                 TaskSpec(task, plugin, config, resolved, parsed, secrets, paused, self._topic_seen(task))
             )
         except Exception as error:  # noqa: BLE001
-            self._tasks[task] = self._unmade(made_for, failures)
-            told = failures.told("task") if self._tasks[task].retry_at_s is not None else ""
+            again_at_s = self._again_at_s(made_for[1], failures)
+            self._tasks[task] = LocalTask(made_for, None, failures, again_at_s)
+            told = failures.told("task") if again_at_s is not None else ""
             trace = redacted(told + "".join(traceback.format_exception(error)), secrets)
             self._tell_task(task, State.FAILED, trace, None)
             return
         self._tasks[task] = LocalTask(made_for, made)
         made.on_state = self._task_changed
         made.start()
-
-    def _unmade(self, made_for: tuple[int, Config], failures: Failures) -> LocalTask:
-        if not self._worker.restarts(made_for[1]):
-            return LocalTask(made_for, None)
-        failures.count()
-        return LocalTask(made_for, None, failures, time.monotonic() + failures.delay_s)
 
     def _task_changed(self, task: TaskHandle) -> None:
         """By the task's thread."""
