@@ -178,15 +178,15 @@ def test_slots_of_an_application_that_is_paused_process_nothing_and_keep_their_t
 
         def until(records: int) -> None:
             """Both slots have their share again, so the pause was told before; and have read so many."""
-            while True:
-                status = application.status
+
+            def is_so(status: dict[str, Any]) -> bool:
+                assert application.running
                 anew = {slot["life"] for slot in status["slots"]} - lives
                 tasks = [len(slot["tasks"]) for slot in status["slots"]]
                 shared = status["state"] == "paused" and len(anew) == 1 and tasks == [PARTITIONS, PARTITIONS]
-                if shared and status["records"] >= records:
-                    return
-                assert application.running
-                time.sleep(0.05)
+                return shared and status["records"] >= records
+
+            _wait_for_status(application, is_so)
 
         until(0)
         before = application.status["records"]
@@ -309,14 +309,20 @@ Tasks = dict[str, dict[str, Any]]
 COUNTING = ("1_0", "1_1")
 
 
-def _wait_for(application: ApplicationLead, is_so: Callable[[Tasks], bool]) -> Tasks:
+def _wait_for_status(application: ApplicationLead, is_so: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
     give_up_at = time.monotonic() + 240
-    while True:
-        tasks = {task["task"]: task for task in application.status["tasks"]}
-        if is_so(tasks):
-            return tasks
-        assert time.monotonic() < give_up_at, application.status
+    while not is_so(status := application.status):
+        assert time.monotonic() < give_up_at, status
         time.sleep(0.05)
+    return status
+
+
+def _tasks(status: dict[str, Any]) -> Tasks:
+    return {task["task"]: task for task in status["tasks"]}
+
+
+def _wait_for(application: ApplicationLead, is_so: Callable[[Tasks], bool]) -> Tasks:
+    return _tasks(_wait_for_status(application, lambda status: is_so(_tasks(status))))
 
 
 def _have_told(tasks: Tasks) -> bool:
