@@ -5,7 +5,9 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 from compat.support.broker import BrokerProcess
 from compat.support.members import until
@@ -58,6 +60,37 @@ def test_a_server_that_is_killed_is_taken_over_from_and_nothing_counts_twice(
         _insert(leader, 30, 35)
         _until_counted(leader, 35)
         assert leader.ask("SELECT COUNT(*) AS n FROM totals WHERE c = 35;") == [[1]]
+
+
+def test_servers_that_take_statements_at_once_agree_and_each_statement_knows_those_before_it(
+    broker_address: str, topic: str, tmp_path: Path
+) -> None:
+    """Both tried theirs over the same log: what was written second was carried out over what it had not been tried
+    with.
+    """
+    text = f"CREATE STREAM {{}} (n INT) WITH (kafka_topic='{topic}-{{}}', value_format='JSON', partitions=1);"
+    with (
+        SqlServer(broker_address, tmp_path / "one", topic) as one,
+        SqlServer(broker_address, tmp_path / "two", topic) as two,
+        ThreadPoolExecutor(2) as pool,
+    ):
+
+        def write(server: SqlServer, own: str, barrier: Barrier) -> list[int]:
+            codes = []
+            for number in range(12):
+                barrier.wait(_PATIENCE_S)
+                for name in (f"{own}{number}", f"both{number}"):
+                    codes.append(server.call("POST", "/ksql", {"ksql": text.format(name, name)})[0])
+            return codes
+
+        barrier = Barrier(2)
+        ones, twos = pool.map(write, (one, two), ("a", "b"), (barrier, barrier))
+        assert ones[::2] == twos[::2] == [200] * 12
+        assert [sorted(codes) for codes in zip(ones[1::2], twos[1::2], strict=True)] == [[200, 400]] * 12
+        wanted = sorted(f"{kind}{number}".upper() for kind in ("a", "b", "both") for number in range(12))
+        for server in (one, two):
+            (shown,) = server.run("SHOW STREAMS;")
+            assert sorted(each["name"] for each in shown["streams"]) == wanted
 
 
 def test_every_server_tells_the_true_states_of_queries_and_the_lags_of_their_stores(

@@ -304,6 +304,7 @@ class Api:
         known = {
             each.command_id: answers.command_status(each, self._node.is_executed(number))["status"]
             for number, each in self._node.engine.outcomes.items()
+            if not each.overtaken
         }
         return json_response({"commandStatuses": known}, 200, KSQL_JSON)
 

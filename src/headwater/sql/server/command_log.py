@@ -1,8 +1,9 @@
 """The log of statements: a topic of one partition that every server reads from its beginning.
 
-A statement that is in it has been accepted, whoever wrote it. Servers apply them in order, and what one does to the
-catalog depends on nothing but the statements before it; so all servers of one id agree, also after a crash. The place
-of a statement is part of the ids of the queries that it starts.
+Servers apply its statements in order, and what one does to the catalog depends on nothing but the statements before
+it; so all servers of one id agree, also after a crash. Of two servers that write at once the first is heard: what the
+other tried was tried without it, and does not count (`Command.after`). The place of a statement is part of the ids of
+the queries that it starts.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ class Command:
     """A statement, with its variables replaced, and the properties that were set for it. `declares`: of a CREATE
     FUNCTION, what the function takes and gives (`function_shapes`), for servers that do not have its code. `place`: of
     a statement of `ksql.queries.file`, how many are before it: each server has the file, and the first counts that
-    writes it.
+    writes it. `after`: how much of the log had been carried out when the statement was tried; it counts only if no
+    other was carried out since, for what was tried may mean something else by then. None: of ksqlDB, or of an earlier
+    version.
     """
 
     statement: str
@@ -39,6 +42,7 @@ class Command:
     version: int = VERSION
     declares: str | None = None
     place: int | None = None
+    after: int | None = None
 
     def encode(self) -> bytes:
         document = {"statement": self.statement, "streamsProperties": dict(self.properties), "version": self.version}
@@ -46,6 +50,8 @@ class Command:
             document["declares"] = self.declares
         if self.place is not None:
             document["place"] = self.place
+        if self.after is not None:
+            document["after"] = self.after
         return json.dumps(document, ensure_ascii=False).encode()
 
     @classmethod
@@ -59,13 +65,14 @@ class Command:
             raise ValueError("its properties are no object")
         version = document.get("version")
         properties = {str(name): str(value) for name, value in given.items()}
-        declares, place = document.get("declares"), document.get("place")
+        declares, place, after = (document.get(name) for name in ("declares", "place", "after"))
         return cls(
             document["statement"],
             properties,
             version if isinstance(version, int) else 1,
             declares if isinstance(declares, str) else None,
             place if isinstance(place, int) else None,
+            after if isinstance(after, int) else None,
         )
 
 
@@ -98,7 +105,7 @@ class CommandLog:
             await self._producer.close(LAST_WORDS_S)
 
     async def append(self, command: Command) -> int:
-        """The place of the statement. When this returns it is accepted."""
+        """The place of the statement. Whether it counts there is told by the engine, when it has applied it."""
         assert self._producer is not None
         delivery = await self._producer.send(self.topic, command.encode(), partition=0)
         return int((await delivery).offset)

@@ -54,7 +54,8 @@ LOGGED: Final = (
 class Outcome:
     """What became of a statement: a sentence, the query that it started, or the error that it met. `ends`: a query that
     ran before it is not to run any more, or another in its place. `was_there`: what it would make, so that it did
-    nothing.
+    nothing. `overtaken`: another server's statement came between its trial and its place in the log, or it is of a file
+    and another server has written it, so that it did nothing.
     """
 
     command_id: str
@@ -63,9 +64,10 @@ class Outcome:
     error: SqlError | None = None
     ends: bool = False
     was_there: bool = False
+    overtaken: bool = False
 
 
-_WRITTEN_TWICE: Final = Outcome("unknown", "Two servers have written this statement of their file.", was_there=True)
+_OVERTAKEN: Final = Outcome("unknown", "Another server has written a statement before this one.", overtaken=True)
 
 
 class Engine:
@@ -91,7 +93,8 @@ class Engine:
         self.system: dict[str, str] = {}  # of ALTER SYSTEM: for every statement that does not set them itself
         self._defaults = dict(defaults or {})
         self.applied = 0  # how far in the log
-        self.statements = 0  # of the log until there, those of a file once
+        self.statements = 0  # of the log until there that counted: those of a file once, none that was overtaken
+        self._changed = 0  # behind the last of them
         self.ends = 0  # behind the last of them that ended a query
         self.outcomes: OrderedDict[int, Outcome] = OrderedDict()
         self._refused: dict[str, SqlError] = {}  # functions of the log that are not here and of an unknown shape
@@ -132,7 +135,7 @@ class Engine:
 
     def apply(self, offset: int, data: bytes) -> Outcome:
         """Carries out a statement of the log. One that fails fails everywhere, and changes nothing."""
-        is_new = True
+        counts = True
         try:
             command = Command.decode(data)
         except ValueError as problem:
@@ -140,13 +143,20 @@ class Engine:
                 "unknown", "", error=SqlError(f"The log of statements has no statement at {offset}: {problem}")
             )
         else:
-            is_new = command.place is None or command.place >= self.statements
-            outcome = self._run(offset, command) if is_new else _WRITTEN_TWICE
+            counts = not self._is_overtaken(command)
+            outcome = self._run(offset, command) if counts else _OVERTAKEN
         self.outcomes[offset] = outcome
         while len(self.outcomes) > OUTCOMES_KEPT:
             self.outcomes.popitem(last=False)
-        self.applied, self.statements = offset + 1, self.statements + is_new
+        self.applied, self.statements = offset + 1, self.statements + counts
+        if counts:  # also where it fails: a function that is missing on one server must not tell it from the others
+            self._changed = offset + 1
         return outcome
+
+    def _is_overtaken(self, command: Command) -> bool:
+        if command.place is not None and command.place < self.statements:
+            return True
+        return command.after is not None and command.after < self._changed
 
     def pass_over(self, offset: int) -> None:
         """What the log has up to there holds no statement."""

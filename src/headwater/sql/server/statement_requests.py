@@ -158,9 +158,11 @@ class StatementRequests:
         in the log already.
         """
         async with self._turn():
-            if place is not None and place < self._node.engine.statements:
-                return None
-            return await self._change_now(statement, text, settings, caller, place)
+            while place is None or place >= self._node.engine.statements:
+                answer = await self._change_now(statement, text, settings, caller, place)
+                if answer is not None:
+                    return answer
+            return None
 
     @contextlib.asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
@@ -176,16 +178,14 @@ class StatementRequests:
         which the caller has asked for the right, and with the last that is over it. Raises SqlError.
         """
         async with self._turn():
-            catalog = self._node.engine.session.catalog
-            known = catalog.sources.get(seen.name)
-            if known is None:
-                return
-            name = known.name.replace("`", "``")
-            deletes = delete_topic and known.topic == seen.topic and is_deletable(known)
-            deletes = deletes and not catalog.others_over(known)
-            text = f"DROP {known.kind.value} `{name}`{' DELETE TOPIC' if deletes else ''};"
-            (statement,) = self._node.engine.session.parse(text)
-            await self._change_now(statement, text, {}, EVERYBODY)
+            while (known := self._node.engine.session.catalog.sources.get(seen.name)) is not None:
+                name = known.name.replace("`", "``")
+                deletes = delete_topic and known.topic == seen.topic and is_deletable(known)
+                deletes = deletes and not self._node.engine.session.catalog.others_over(known)
+                text = f"DROP {known.kind.value} `{name}`{' DELETE TOPIC' if deletes else ''};"
+                (statement,) = self._node.engine.session.parse(text)
+                if await self._change_now(statement, text, {}, EVERYBODY) is not None:
+                    return
 
     async def _change_now(
         self,
@@ -194,7 +194,9 @@ class StatementRequests:
         settings: Mapping[str, str],
         caller: Caller,
         place: int | None = None,
-    ) -> answers.Entity:
+    ) -> answers.Entity | None:
+        """None: another server's statement came before it into the log; to be tried again, as things are by now."""
+        tried_after = self._node.engine.applied
         # while it waited for its turn, others may have made what it names
         await rights.require_now(caller, statement, lambda: self._node.engine.session)
         sources = self._node.engine.session.catalog.sources
@@ -209,10 +211,13 @@ class StatementRequests:
         await require(caller, *rights.of_outcome(statement, done, session), told=told)
         declares = await self._node.run_in_thread(self._node.engine.declared, statement)
         await self._make_topics(statement, done, settings)
-        command = Command(text, self._node.engine.for_log(settings), declares=declares, place=place)
+        properties = self._node.engine.for_log(settings)
+        command = Command(text, properties, declares=declares, place=place, after=tried_after)
         offset = await self._node.log.append(command)
         await self._node.applied(offset + 1)
         outcome = self._node.engine.outcomes[offset]
+        if outcome.overtaken:
+            return None
         if outcome.error is not None:
             raise outcome.error
         if outcome.was_there:

@@ -44,21 +44,29 @@ class Mallory:
 
 
 class Log:
-    """A log of statements in memory. `meanwhile` are others' statements, which come after the first of ours."""
+    """A log of statements in memory. `meanwhile` are others' statements, which come after the first of ours; `before`
+    those that come before one that makes something or drops OWN, though it was tried without them.
+    """
 
-    def __init__(self, node: SqlNode, meanwhile: tuple[str, ...]) -> None:
-        self._node, self._meanwhile = node, meanwhile
+    def __init__(self, node: SqlNode, meanwhile: tuple[str, ...], before: tuple[str, ...]) -> None:
+        self._node, self._meanwhile, self._before = node, meanwhile, before
 
     async def end(self) -> int:
         return self._node.engine.applied
 
     async def append(self, command: Command) -> int:
+        if command.statement.startswith(("DROP STREAM `OWN`", "CREATE")):
+            others, self._before = self._before, ()
+            self._apply(others)
         offset = self._node.engine.applied
         self._node.engine.apply(offset, command.encode())
-        for number, text in enumerate(self._meanwhile):
-            assert self._node.engine.apply(offset + 1 + number, Command(text).encode()).error is None
-        self._meanwhile = ()
+        others, self._meanwhile = self._meanwhile, ()
+        self._apply(others)
         return offset
+
+    def _apply(self, statements: tuple[str, ...]) -> None:
+        for text in statements:
+            assert self._node.engine.apply(self._node.engine.applied, Command(text).encode()).error is None
 
 
 class Admin:
@@ -68,6 +76,9 @@ class Admin:
         """`problem`: why the brokers delete no topic."""
         self.deleted: list[str] = []
         self._problem = problem
+
+    async def create_topics(self, wanted: list[Any]) -> dict[str, None]:
+        return {each.name: None for each in wanted}
 
     async def delete_topics(self, names: list[str]) -> dict[str, KafkaError | None]:
         self.deleted += names if self._problem is None else ()
@@ -86,17 +97,19 @@ class Admin:
         return {each: SimpleNamespace(offset=9) for each in wanted}
 
 
-def _node(*statements: str, meanwhile: tuple[str, ...] = ()) -> tuple[SqlNode, Admin]:
+def _node(*statements: str, meanwhile: tuple[str, ...] = (), before: tuple[str, ...] = ()) -> tuple[SqlNode, Admin]:
     node, admin = SqlNode(SqlServerConfig.of({"bootstrap.servers": "127.0.0.1:1"})[0]), Admin()
     for text in statements:
         assert node.engine.apply(node.engine.applied, Command(text).encode()).error is None
-    node._log, node._admin = cast("Any", Log(node, meanwhile)), cast("Any", admin)
+    node._log, node._admin = cast("Any", Log(node, meanwhile, before)), cast("Any", admin)
     return node, admin
 
 
-def _terminated(*statements: str, meanwhile: tuple[str, ...] = ()) -> tuple[int, list[str], list[str]]:
+def _terminated(
+    *statements: str, meanwhile: tuple[str, ...] = (), before: tuple[str, ...] = ()
+) -> tuple[int, list[str], list[str]]:
     """The status of /ksql/terminate, what is left, and which topics were deleted."""
-    node, admin = _node(*statements, meanwhile=meanwhile)
+    node, admin = _node(*statements, meanwhile=meanwhile, before=before)
     request = Request(
         "POST",
         "/ksql/terminate",
@@ -127,6 +140,44 @@ def test_terminating_deletes_no_topic_that_its_caller_was_not_asked_about(
     meanwhile: tuple[str, ...], deleted: list[str]
 ) -> None:
     assert _terminated(_OTHERS_OWN, _MADE, meanwhile=meanwhile) == (200, [], deleted)
+
+
+@pytest.mark.parametrize(
+    ("before", "left", "deleted"),
+    [
+        (("DROP STREAM own;",), [], []),
+        (("DROP STREAM own;", _OTHERS), [], []),
+        (("DROP STREAM own;", _OTHERS_OWN, _MADE, "TERMINATE ALL;"), ["GIVEN"], ["own"]),
+    ],
+    ids=["gone", "over a topic of others", "the same again"],
+)
+def test_terminating_asks_again_what_a_name_is_when_another_server_was_before_it(
+    before: tuple[str, ...], left: list[str], deleted: list[str]
+) -> None:
+    """DROP ... DELETE TOPIC was in the log, and the topic of the stream that had the name before was deleted."""
+    assert _terminated(_OTHERS_OWN, _MADE, before=before) == (200, left, deleted)
+
+
+def test_a_statement_before_which_another_server_was_is_tried_again_with_its_callers_rights() -> None:
+    """Its query read the topic that the name had meanwhile, which its caller may not read."""
+    read = "CREATE STREAM mine WITH (KAFKA_TOPIC='own') AS SELECT * FROM own;"
+    may = (topic(Operation.READ, "secret"),)
+    for caller, refused in ((Mallory(), True), (Mallory(*may), False)):
+        node, _ = _node(_OWN, before=("DROP STREAM own;", _OTHERS))
+        if refused:
+            with pytest.raises(HttpError, match="denied READ on the topic of OWN"):
+                asyncio.run(node.execute(read, {}, {}, caller=caller))
+            assert node.engine.session.queries == {}
+        else:
+            (answer,) = asyncio.run(node.execute(read, {}, {}, caller=caller))
+            assert answer["commandStatus"]["status"] == "SUCCESS"
+            assert list(node.engine.session.queries) == [f"CSAS_MINE_{answer['commandSequenceNumber']}"]
+
+
+def test_of_two_servers_that_make_one_stream_at_once_the_second_is_told_why_not() -> None:
+    node, _ = _node(before=(_OWN,))
+    with pytest.raises(SqlError, match="A stream with the same name already exists"):
+        asyncio.run(node.execute(_OWN, {}, {}))
 
 
 _AGAIN = _OWN.replace("STREAM own", "STREAM again")

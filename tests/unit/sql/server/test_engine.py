@@ -377,3 +377,41 @@ def test_sources_of_one_topic_with_keys_of_avro_are_joined_as_they_are() -> None
     for offset, statement in enumerate((f"CREATE STREAM p ({keys}", f"CREATE STREAM q ({keys}", joined)):
         assert engine.apply(offset, Command(statement).encode()).error is None
     assert _internal(engine.session.queries["CSAS_J_2"].app.topology()) == []
+
+
+def _tried(statement: str, after: int | None, place: int | None = None) -> bytes:
+    return Command(statement, after=after, place=place).encode()
+
+
+def test_a_statement_that_was_tried_without_one_that_came_before_it_does_nothing() -> None:
+    """What it names may be something else by now, which its caller was not asked about."""
+    engine = _engine(_STREAM)
+    other = _STREAM.replace("'in'", "'secret'").replace("CREATE", "CREATE OR REPLACE")
+    engine.apply(1, _tried(other, 1))
+    outcome = engine.apply(2, _tried("CREATE STREAM t AS SELECT * FROM s;", 1))
+    assert (outcome.overtaken, outcome.error, engine.session.queries) == (True, None, {})
+    assert (engine.applied, engine.statements) == (3, 2)
+    outcome = engine.apply(3, _tried("CREATE STREAM t AS SELECT * FROM s;", 2))
+    assert (outcome.overtaken, list(engine.session.queries)) == (False, ["CSAS_T_3"]), "the overtaken one counts not"
+
+
+def test_a_statement_that_failed_overtakes_others_too() -> None:
+    """A server that lacks the code of a function would else hear what the others do not."""
+    engine = _engine(_STREAM)
+    assert engine.apply(1, _tried("CREATE STREAM t AS SELECT nothing FROM s;", 1)).error is not None
+    assert engine.apply(2, _tried("CREATE STREAM u AS SELECT * FROM s;", 1)).overtaken
+
+
+def test_a_statement_without_a_word_of_when_it_was_tried_counts() -> None:
+    """Of ksqlDB's log, or an older one."""
+    engine = _engine(_STREAM, _STREAM.replace("STREAM s", "STREAM t"))
+    assert engine.apply(2, _tried("CREATE STREAM u AS SELECT * FROM s;", None)).query_id == "CSAS_U_2"
+    assert b"after" not in Command(_STREAM).encode()
+
+
+def test_what_holds_no_statement_overtakes_none() -> None:
+    engine = _engine(_STREAM)
+    engine.pass_over(1)
+    assert engine.apply(2, _tried("CREATE STREAM u AS SELECT * FROM s;", 1)).query_id == "CSAS_U_2"
+    assert engine.apply(3, _tried("CREATE STREAM w AS SELECT * FROM s;", 2)).overtaken
+    assert engine.apply(4, _tried("CREATE STREAM w AS SELECT * FROM s;", 3)).query_id == "CSAS_W_4"
