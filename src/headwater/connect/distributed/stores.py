@@ -21,6 +21,7 @@ from headwater.connect.distributed.status_records import (
     TaskStatus,
     TopicUse,
 )
+from headwater.connect.distributed.status_writer import StatusWriter
 from headwater.connect.distributed.topic_log import Settings, TopicLog
 from headwater.connect.errors import ConnectError
 from headwater.connect.runtime.task import State, TaskId
@@ -147,11 +148,11 @@ class ConfigStore:
 
 
 class StatusStore:
-    """Written without waiting: a status that is lost is told again by the next. Known when it has been read back."""
+    """Written without waiting; known when it has been read back."""
 
     def __init__(self, topic: str, consumer: Settings, producer: Producer, admin: Admin) -> None:
         self.log = TopicLog(topic, consumer, admin, self._take)
-        self._producer = producer
+        self._writer = StatusWriter(topic, producer, self._is_past)
         self._lock = threading.Lock()
         self._connectors: dict[str, Status] = {}
         self._tasks: dict[TaskId, Status] = {}
@@ -178,26 +179,26 @@ class StatusStore:
     def put(self, *records: StatusRecord) -> None:
         """The end of what another worker has begun later is not told."""
         for record in records:
-            if self._is_late(record):
-                continue
-            entry = status_records.encode(record)
-            try:
-                self._producer.send(self.log.topic, entry.value, key=entry.key.encode())
-            except KafkaError as error:
-                logger.warning("event=status-not-written key=%r error=%r", entry.key, str(error)[:500])
+            if not self._is_late(record):
+                self._writer.put(record)
 
     def _is_late(self, record: StatusRecord) -> bool:
         """Whether it is the end of something that another worker has begun since, as one says that was asleep."""
         match record:
-            case ConnectorStatus(name, Status() as given):
-                before = self._connectors.get(name)
-            case TaskStatus(task, Status() as given):
-                before = self._tasks.get(task)
+            case ConnectorStatus(_, Status(state)) | TaskStatus(_, Status(state)):
+                return state in _ENDS and self._is_past(record)
             case _:
                 return False
-        if before is None or given.state not in _ENDS:
-            return False
-        return before.worker_id != given.worker_id and before.generation > given.generation
+
+    def _is_past(self, record: StatusRecord) -> bool:
+        match record:
+            case ConnectorStatus(name, Status() as given):
+                known = self._connectors.get(name)
+            case TaskStatus(task, Status() as given):
+                known = self._tasks.get(task)
+            case _:
+                return False
+        return known is not None and known.worker_id != given.worker_id and known.generation > given.generation
 
     def _take(self, record: ConsumerRecord) -> None:
         found = status_records.decode(record.key, record.value)
@@ -226,6 +227,7 @@ class StatusStore:
                     _set(self._topics, (connector, topic), record if discovered_ms is not None else None)
 
     def close(self) -> None:
+        self._writer.close()
         self.log.close()
 
 

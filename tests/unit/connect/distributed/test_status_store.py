@@ -21,7 +21,7 @@ class MemoryProducer:
     def __init__(self) -> None:
         self.written: list[Written] = []
 
-    def send(self, _topic: str, value: bytes | None, *, key: bytes) -> None:
+    def send(self, _topic: str, value: bytes | None, *, key: bytes, on_delivery: Any) -> None:
         self.written.append(Written(key, value))
 
 
