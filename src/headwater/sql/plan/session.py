@@ -7,19 +7,18 @@ process or to Spark.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from headwater.sql.formats.registry.port import Schemas
-from headwater.sql.functions import python_functions, scope
+from headwater.sql.functions import scope
 from headwater.sql.functions.function_shapes import Shape
+from headwater.sql.functions.python_functions import Policy
 from headwater.sql.language import tree, types
 from headwater.sql.language.errors import (
     BEGINNING,
     DeclinedError,
-    NotAllowedHereError,
     Position,
     SqlError,
     did_you_mean,
@@ -27,7 +26,7 @@ from headwater.sql.language.errors import (
 )
 from headwater.sql.language.parser import parse, pieces_of, substitute
 from headwater.sql.language.tree import SourceKind
-from headwater.sql.plan import inference, properties, queries, reading, replacing
+from headwater.sql.plan import inference, own_functions, properties, queries, query_ids, reading, replacing
 from headwater.sql.plan.catalog import Catalog, Column, SourceInfo
 from headwater.sql.plan.insert_into import cast_to
 from headwater.sql.plan.insertion import Insertion, insertion_of
@@ -45,7 +44,6 @@ OFFSET_RESET = "auto.offset.reset"
 TOPIC_PREFIX = "ksql.output.topic.name.prefix"
 VALUE_FORMAT = "ksql.persistence.default.format.value"
 WRAP_SINGLE = "ksql.persistence.wrap.single.values"
-_RESERVED_IDS = ("INSERTQUERY_", "CTAS_", "CSAS_", "CST_", "TRANSIENT_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +78,7 @@ class Session:
     paused: set[str] = field(default_factory=set)
     schemas: Schemas | None = None
     listener: Listener | None = None  # is told of rows that cannot be decoded or computed
-    functions_allowed: python_functions.Policy = field(default_factory=python_functions.Policy)
+    functions_allowed: Policy = field(default_factory=Policy)
     checks_schemas: bool = (
         True  # the registry is asked; not when a log of statements is read again, which has its answers
     )
@@ -137,9 +135,13 @@ class Session:
                 if self.catalog.custom_types.pop(statement.name, None) is None and not statement.if_exists:
                     raise SqlError(f"Type {statement.name} does not exist.")
             case tree.CreateFunction():
-                self._create_function(statement)
+                if self.checks_schemas:
+                    own_functions.create(self.catalog, statement, self.functions_allowed)
+                else:
+                    own_functions.create_accepted(self.catalog, statement, self.functions_allowed, self.declared)
             case tree.DropFunction():
-                self._drop_function(statement)
+                users = [each.id for each in self.queries.values() if statement.name in each.functions]
+                own_functions.drop(self.catalog, statement, users)
             case tree.SetProperty() | tree.AlterSystem():
                 self.settings[statement.name] = statement.value
             case tree.UnsetProperty():
@@ -284,90 +286,11 @@ class Session:
         added = tuple(Column(each.name, each.type) for each in statement.columns)
         self.catalog.sources[statement.name] = replace(known, columns=(*known.columns, *added))
 
-    # -- functions -----------------------------------------------------------------------------------------------------
-
-    def _create_function(self, statement: tree.CreateFunction) -> None:
-        if scope.is_built_in(statement.name):
-            raise SqlError(f"{statement.name} is a function of SQL itself.", position=statement.position)
-        if statement.name in self.catalog.functions and not statement.or_replace:
-            if statement.if_not_exists:
-                return
-            raise SqlError(
-                f"A function with the name {statement.name} already exists.",
-                hint="CREATE OR REPLACE FUNCTION: queries that run go on with the one that they have.",
-                position=statement.position,
-            )
-        self.catalog.withheld.pop(statement.name, None)
-        try:
-            made = python_functions.make(statement.name, statement.source, statement.target, self.functions_allowed)
-        except SqlError as error:
-            if self.checks_schemas:
-                raise
-            if self.declared is None:
-                raise NotAllowedHereError(error.what, error.why, error.hint) from None
-            made = python_functions.withheld(statement.name, self.declared)
-            self.catalog.withheld[statement.name] = error
-        self.catalog.functions[statement.name] = made
-
-    def _drop_function(self, statement: tree.DropFunction) -> None:
-        if statement.name not in self.catalog.functions:
-            if statement.if_exists:
-                return
-            what = "is a function of SQL itself" if scope.is_built_in(statement.name) else "does not exist"
-            raise SqlError(f"The function {statement.name} {what}.", position=statement.position)
-        users = [each.id for each in self.queries.values() if statement.name in each.functions]
-        if users:
-            raise SqlError(
-                f"Cannot drop the function {statement.name}.",
-                why=f"The following queries use it: [{', '.join(users)}]",
-                hint="TERMINATE them first.",
-                position=statement.position,
-            )
-        del self.catalog.functions[statement.name]
-        self.catalog.withheld.pop(statement.name, None)
-
     # -- queries -------------------------------------------------------------------------------------------------------
 
-    def _query_id(self, kind: str, name: str) -> str:
+    def _number(self) -> int:
         self.next_query_number += 1
-        # It becomes part of names of groups, topics and directories,
-        # so a quoted name lends it only what those may have.
-        return f"{kind}_{re.sub(r'[^A-Za-z0-9_]', '_', name)[:100]}_{self.next_query_number - 1}"
-
-    def _given_id(self, statement: tree.InsertInto) -> str | None:
-        """What WITH (QUERY_ID='...') calls the query."""
-        if not self.names_queries:
-            return None
-        for name in statement.properties:
-            if name != "QUERY_ID":
-                raise SqlError(
-                    f"Invalid config variable(s) in the WITH clause: {name}", position=statement.properties.place(name)
-                )
-        given = statement.properties.get("QUERY_ID")
-        if given is None:
-            return None
-        found = str(given).upper()
-        if found.startswith(_RESERVED_IDS):
-            raise SqlError(
-                f"Query IDs must not start with a reserved query ID prefix ({', '.join(_RESERVED_IDS)}). Got '{found}'.",
-                position=statement.properties.place("QUERY_ID"),
-            )
-        if not re.fullmatch("[A-Z0-9_]{1,100}", found):
-            raise SqlError(
-                f"Query IDs may contain only alphanumeric characters and '_'. Got: '{found[:100]}'",
-                position=statement.properties.place("QUERY_ID"),
-            )
-        if found in self.queries:
-            raise SqlError(f"Query ID '{found}' already exists.", position=statement.properties.place("QUERY_ID"))
-        return found
-
-    def _application_of(self, given: str) -> str:
-        """What the application of a query with a QUERY_ID is called. One that has the id of a query that is no more
-        begins anew, whatever that has left: the place of its statement, behind a letter that no id has, tells them
-        apart on all servers.
-        """
-        is_used = given in self.used_ids
-        return f"{given}_r{self.next_query_number}" if is_used and self.checks_successors else given
+        return self.next_query_number - 1
 
     def _reset(self) -> str | None:
         """Where the streams of a new query begin: `auto.offset.reset`, or at their beginning."""
@@ -418,7 +341,9 @@ class Session:
         prefix = self.settings.get(TOPIC_PREFIX, "")
         if with_.topic is None and prefix:
             with_ = replace(with_, topic=prefix + statement.name)
-        query_id = self._query_id("CSAS" if statement.kind is SourceKind.STREAM else "CTAS", statement.name)
+        query_id = query_ids.made(
+            "CSAS" if statement.kind is SourceKind.STREAM else "CTAS", statement.name, self._number()
+        )
         if replaced is not None:
             query_id = replaced.id  # it goes on where the one before it was
         app, errors = self._app(query_id), Errors(query_id=query_id, listener=self.listener)
@@ -475,10 +400,11 @@ class Session:
                 f"Cannot insert into {target.name} because it has header columns", position=statement.position
             )
         with_ = properties.read(tree.Properties(), sink=True)
-        given = self._given_id(statement)
-        query_id = given or f"INSERTQUERY_{self.next_query_number}"
-        name = self._application_of(given) if given else query_id
-        self.next_query_number += 1
+        given = query_ids.given(statement, self.queries) if self.names_queries else None
+        number = self._number()
+        query_id = given or f"INSERTQUERY_{number}"
+        is_used = given in self.used_ids and self.checks_successors
+        name = query_ids.of_successor(query_id, number) if is_used else query_id
         app, errors = self._app(query_id, name), Errors(query_id=query_id, listener=self.listener)
         check_writable(target.topic)
         builder = self._builder(app, errors)
