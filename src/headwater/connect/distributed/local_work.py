@@ -171,17 +171,19 @@ class LocalWork:
             local.failures = Failures()
             self._start_connector(local, state)
         if wish.include_tasks:
-            for task, running in list(self._tasks.items()):
-                failed = running.task is None or running.task.state is State.FAILED
-                if task.connector == wish.connector and (failed or not wish.only_failed):
-                    self.restart_task(task, state)
+            own = {task: local.task for task, local in self._tasks.items() if task.connector == wish.connector}
+            failed = [task for task, running in own.items() if running is None or running.state is State.FAILED]
+            self._restart_tasks(failed if wish.only_failed else list(own), state)
 
     def restart_task(self, task: TaskId, state: ConfigState) -> None:
-        if task not in self._tasks:  # given up since it was asked for
-            return
-        self._stop_tasks([task], state)
-        if 0 <= task.number < len(state.tasks.get(task.connector, ())):
-            self._bring_task(task, state)
+        if task in self._tasks:  # else it was given up since it was asked for
+            self._restart_tasks([task], state)
+
+    def _restart_tasks(self, tasks: list[TaskId], state: ConfigState) -> None:
+        self._stop_tasks(tasks, state)
+        for task in tasks:
+            if 0 <= task.number < len(state.tasks.get(task.connector, ())):
+                self._bring_task(task, state)
 
     def reconfigure(self, connector: Context) -> None:
         if not connector.closed:

@@ -235,15 +235,13 @@ class StandaloneHerder:
             if connector_too:
                 found.failures = Failures()
                 self._restart_connector(found)
-            for task in chosen:
-                if task in found.tasks:
-                    self._restart_task(found, task.id.number)
+            self._restart_tasks(found, [task.id.number for task in chosen if task in found.tasks])
             return plan
 
     def restart_task(self, name: str, number: int) -> None:
         with self._lock:
             self.task(name, number)
-            self._restart_task(self.get(name), number)
+            self._restart_tasks(self.get(name), [number])
 
     def reconfigure(self, name: str) -> None:
         with self._lock:
@@ -423,15 +421,18 @@ class StandaloneHerder:
         self._stop_connector(found)
         self._start(found)
 
-    def _restart_task(self, found: Running, number: int) -> None:
-        """One that cannot be made, because a secret is gone, say, leaves the old one as it is: the caller is told."""
-        given = {**found.config, **found.task_configs[number]}
-        resolved = self.worker.providers.resolved(given)
-        config = connector_def(self.worker.catalog, found.plugin.kind).parse(resolved)
-        made = self._make_task(found, number, given, resolved, config)
-        self.worker.end_tasks([found.tasks[number]])
-        found.tasks[number] = made
-        made.start()
+    def _restart_tasks(self, found: Running, numbers: list[int]) -> None:
+        """If one cannot be made, because a secret is gone, say, all are left as they are: the caller is told."""
+        made = []
+        for number in numbers:
+            given = {**found.config, **found.task_configs[number]}
+            resolved = self.worker.providers.resolved(given)
+            config = connector_def(self.worker.catalog, found.plugin.kind).parse(resolved)
+            made.append(self._make_task(found, number, given, resolved, config))
+        self.worker.end_tasks([found.tasks[number] for number in numbers])
+        for number, task in zip(numbers, made, strict=True):
+            found.tasks[number] = task
+            task.start()
 
     def _make_task(
         self, found: Running, number: int, given: Mapping[str, str], props: Mapping[str, str], config: dict[str, Any]
