@@ -304,7 +304,7 @@ class _Connection:
             response = await self._answer(request)
             keeps_alive = request.keeps_alive and not self._closing
             if isinstance(response.body, bytes):
-                head = _head(response, len(response.body), keeps_alive=keeps_alive and stream.has_ended)
+                head = _head(response, len(response.body), request, keeps_alive=keeps_alive and stream.has_ended)
                 self._writer.write(head + response.body)
                 await self._drain()
             else:
@@ -321,7 +321,7 @@ class _Connection:
         """The last answer of this connection."""
         response = self._application.on_error(error, None)
         assert isinstance(response.body, bytes)
-        self._writer.write(_head(response, len(response.body), keeps_alive=False) + response.body)
+        self._writer.write(_head(response, len(response.body), None, keeps_alive=False) + response.body)
         await self._drain()
         await self._discard_rest()
 
@@ -338,7 +338,7 @@ class _Connection:
     async def _send(self, request: Request, response: Response, keeps_alive: bool) -> bool:
         """Whether the connection goes on."""
         if isinstance(response, WebSocketResponse):
-            self._writer.write(_head(response, -1, keeps_alive=True))
+            self._writer.write(_head(response, -1, request, keeps_alive=True))
             await self._drain()
             rest = self._parser.take_rest()
             self._count()
@@ -347,7 +347,7 @@ class _Connection:
         has_body = request.method != "HEAD" and response.status not in (204, 304)
         if isinstance(response.body, bytes):
             body = response.body if has_body else b""
-            self._writer.write(_head(response, len(response.body), keeps_alive=keeps_alive) + body)
+            self._writer.write(_head(response, len(response.body), request, keeps_alive=keeps_alive) + body)
             self._count()
             await self._drain()
         else:
@@ -388,7 +388,7 @@ class _Connection:
         assert not isinstance(pieces, bytes)
         try:
             chunked = bool(request.http_minor)
-            self._writer.write(_head(response, None if chunked else -1, keeps_alive=keeps_alive))
+            self._writer.write(_head(response, None if chunked else -1, request, keeps_alive=keeps_alive))
             await self._drain()
             if not has_body:
                 return
@@ -413,8 +413,8 @@ class _Connection:
             await self._writer.drain()
 
 
-def _head(response: Response, length: int | None, *, keeps_alive: bool) -> bytes:
-    """`length`: None is chunked, -1 until the connection closes."""
+def _head(response: Response, length: int | None, request: Request | None, *, keeps_alive: bool) -> bytes:
+    """`length`: None is chunked, -1 until the connection closes. `request`: None where it could not be read."""
     lines = [f"HTTP/1.1 {response.status} {reason(response.status)}"]
     lines += [f"{name}: {value}" for name, value in response.headers.items()]
     if length is None:
@@ -423,5 +423,7 @@ def _head(response: Response, length: int | None, *, keeps_alive: bool) -> bytes
         lines.append(f"Content-Length: {length}")
     if not keeps_alive:
         lines.append("Connection: close")
+    elif request is not None and not request.http_minor:
+        lines.append("Connection: keep-alive")  # a client of HTTP/1.0 waits for the end of the connection otherwise
     assert not any("\r" in line or "\n" in line for line in lines), "a header value with a line end"
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1", "replace")

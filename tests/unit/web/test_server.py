@@ -140,6 +140,24 @@ def test_our_client_keeps_its_connection() -> None:
     on_stage(play)
 
 
+def test_a_client_of_http_1_0_is_told_that_its_connection_is_kept() -> None:
+    """Otherwise it reads on after an answer until the connection closes, as those with `ab -k` or old proxies do."""
+
+    def old(path: str, *lines: str) -> bytes:
+        return "\r\n".join([f"GET {path} HTTP/1.0", *lines, "", ""]).encode()
+
+    async def play(_stage: Stage, _server: HttpServer, port: int) -> None:
+        said = await talk(port, old("/echo/1", "Connection: Keep-Alive") + old("/echo/last"))
+        first, last = said.split(b"HTTP/1.1 ")[1:]
+        assert b"\r\nConnection: keep-alive\r\n" in first
+        assert b"\r\nConnection: close\r\n" in last
+        said = await talk(port, old("/stream", "Connection: keep-alive"))
+        assert b"\r\nConnection: close\r\n" in said
+        assert said.endswith(b"\r\n\r\nonetwo")
+
+    on_stage(play)
+
+
 def test_what_is_no_request_gets_an_answer_and_a_close() -> None:
     async def play(_stage: Stage, _server: HttpServer, port: int) -> None:
         for data, status in (
