@@ -17,6 +17,7 @@ from headwater.base.ports import FileSlice
 from headwater.broker.context import RequestContext
 from headwater.broker.fetch_sessions import FetchSpec
 from headwater.broker.rights.authorizer import Caller, caller_of
+from headwater.log.leader_epochs import UNDEFINED
 from headwater.replication.partition import Partition
 from headwater.wire.messages.fetch import AbortedTransaction, EpochEndOffset, FetchRequest, PartitionData
 
@@ -114,7 +115,7 @@ class Reader:
         offset = spec.fetch_offset
         if offset > log.log_end_offset and not partition.is_leader:  # only the leader knows whether it is out of range
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "This replica does not reach that far.")
-        diverging = _divergence(partition, spec)
+        diverging = _divergence(partition, spec, is_follower=self.is_follower)
         if diverging is None:
             if not log.log_start_offset <= offset <= log.log_end_offset:
                 raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
@@ -209,8 +210,10 @@ class Reader:
         return -max(found)[1] if found else -1
 
 
-def _divergence(partition: Partition, spec: FetchSpec) -> EpochEndOffset | None:
-    """Where the reader's history leaves ours, if it does."""
+def _divergence(partition: Partition, spec: FetchSpec, *, is_follower: bool) -> EpochEndOffset | None:
+    """Where the reader's history leaves ours, if it does. A follower hears of it, too, if nothing is left of ours that
+    its could be compared with: epoch -1, and where the first epoch begins that is known.
+    """
     if spec.last_fetched_epoch < 0:
         return None
     epoch, end_offset = partition.end_offset_for_epoch(spec.last_fetched_epoch)
@@ -218,6 +221,9 @@ def _divergence(partition: Partition, spec: FetchSpec) -> EpochEndOffset | None:
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
     if epoch < spec.last_fetched_epoch or end_offset < spec.fetch_offset:
         return EpochEndOffset(epoch=epoch, end_offset=end_offset)
+    log = partition.log
+    if is_follower and log.epochs.is_before_all(epoch) and log.log_start_offset <= spec.fetch_offset:
+        return EpochEndOffset(epoch=UNDEFINED, end_offset=end_offset)
     return None
 
 

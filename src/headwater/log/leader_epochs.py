@@ -40,6 +40,10 @@ class EpochList:
             found = known
         raise AssertionError(f"epoch {epoch} is below {self.latest_epoch} and has no end")
 
+    def is_before_all(self, epoch: int) -> bool:
+        """Whether all that was written under it or before is gone, so that nobody can tell where it ended."""
+        return bool(self.entries) and epoch < self.entries[0][0]
+
     def epoch_of(self, offset: int) -> int:
         """The epoch under which `offset` was written."""
         for epoch, start_offset in reversed(self.entries):

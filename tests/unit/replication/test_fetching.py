@@ -172,6 +172,26 @@ def test_a_follower_that_knows_another_history_does_not_count() -> None:
     assert in_sync.followers[BrokerId(2)].log_end_offset == -1
 
 
+def test_a_follower_hears_that_nothing_is_left_to_compare_its_records_with() -> None:
+    """And does not count as one that has them. A consumer may go on: what it has read is what was there."""
+    lab = make()
+    for _ in range(3):
+        lab.produce(1, acks=1)
+    lab.elect(1)  # epoch 1 begins at 3
+    lab.replica(1).log.delete_records_before(3)
+    data = data_of(fetch(lab, 3, replica=2, leader_epoch=1, last_epoch=0))
+    assert data.diverging_epoch is not None
+    assert (data.diverging_epoch.epoch, data.diverging_epoch.end_offset) == (-1, 3)
+    in_sync = lab.replica(1).in_sync
+    assert in_sync is not None
+    assert in_sync.followers[BrokerId(2)].log_end_offset == -1
+    assert data_of(fetch(lab, 3, leader_epoch=1, last_epoch=0)).diverging_epoch is None
+    data = data_of(fetch(lab, 3, replica=2, leader_epoch=1, last_epoch=-1))
+    assert (data.diverging_epoch, in_sync.followers[BrokerId(2)].log_end_offset) == (None, 3)
+    data = data_of(fetch(lab, 2, replica=2, leader_epoch=1, last_epoch=0))
+    assert (data.diverging_epoch, data.error_code) == (None, ErrorCode.OFFSET_OUT_OF_RANGE)
+
+
 def test_a_consumer_is_sent_to_the_replica_in_its_rack() -> None:
     lab = make(replica_selector_class=RACK_AWARE)
     lab.produce(1)
