@@ -115,7 +115,7 @@ class Reader:
         offset = spec.fetch_offset
         if offset > log.log_end_offset and not partition.is_leader:  # only the leader knows whether it is out of range
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "This replica does not reach that far.")
-        diverging = _divergence(partition, spec, is_follower=self.is_follower)
+        diverging = _divergence(partition, spec, self.replica_id)
         if diverging is None:
             if not log.log_start_offset <= offset <= log.log_end_offset:
                 raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
@@ -210,10 +210,8 @@ class Reader:
         return -max(found)[1] if found else -1
 
 
-def _divergence(partition: Partition, spec: FetchSpec, *, is_follower: bool) -> EpochEndOffset | None:
-    """Where the reader's history leaves ours, if it does. A follower hears of it, too, if nothing is left of ours that
-    its could be compared with: epoch -1, and where the first epoch begins that is known.
-    """
+def _divergence(partition: Partition, spec: FetchSpec, replica_id: BrokerId) -> EpochEndOffset | None:
+    """Where the reader's history leaves ours, if it does."""
     if spec.last_fetched_epoch < 0:
         return None
     epoch, end_offset = partition.end_offset_for_epoch(spec.last_fetched_epoch)
@@ -221,10 +219,22 @@ def _divergence(partition: Partition, spec: FetchSpec, *, is_follower: bool) -> 
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
     if epoch < spec.last_fetched_epoch or end_offset < spec.fetch_offset:
         return EpochEndOffset(epoch=epoch, end_offset=end_offset)
-    log = partition.log
-    if is_follower and log.epochs.is_before_all(epoch) and log.log_start_offset <= spec.fetch_offset:
+    if replica_id >= 0 and _is_incomparable(partition, spec, replica_id):
         return EpochEndOffset(epoch=UNDEFINED, end_offset=end_offset)
     return None
+
+
+def _is_incomparable(partition: Partition, spec: FetchSpec, replica_id: BrokerId) -> bool:
+    """Whether nothing is left here that could tell if a follower's history is ours. Of one that is in sync it is: it
+    has what is committed, and so has everything that was deleted here.
+    """
+    log, in_sync = partition.log, partition.in_sync
+    return (
+        log.epochs.is_before_all(spec.last_fetched_epoch)
+        and log.log_start_offset <= spec.fetch_offset
+        and in_sync is not None
+        and not in_sync.counts(replica_id)
+    )
 
 
 def _aborted_within(aborted: list[AbortedTransaction], records: object) -> list[AbortedTransaction]:

@@ -9,7 +9,8 @@ One whose disk is full has all that is committed, and nobody knows whether its s
 the power is gone. So it stays in sync and follows. Not before the new leader has sent it records, which it has no room
 for, does it leave the in-sync replicas: it would hold up writes with acks=all until `replica.lag.time.max.ms` is over.
 A replica whose log has failed leaves at once, as leader or as follower: nobody may count on what it has, and nobody
-else would notice before the next record.
+else would notice before the next record. So it does if it comes to be in sync afterwards, by a fetch that was on its
+way when the log failed.
 """
 
 import logging
@@ -86,7 +87,7 @@ class LeaderResignation:
         self._broker = broker
         self._asked: set[PartitionKey] = set()  # nobody has answered yet
         if broker.replicas is not None:
-            broker.replicas.on_full = self._leave
+            broker.replicas.on_full = broker.replicas.on_failed_in_sync = self._leave
 
     def look(self) -> None:
         """Called every now and then."""
@@ -108,7 +109,7 @@ class LeaderResignation:
             self._propose(key, change, "resigns")
 
     def _leave(self, partition: "Partition") -> None:
-        """Its log has failed, or the leader has just sent records that there is no room for: so that lives."""
+        """Its log has failed, or the leader has just sent records that there is no room for, so that one lives."""
         key = PartitionKey(partition.topic_id, partition.index)
         state = self._state(key)
         if state is not None and state.leader_epoch == partition.leader_epoch:

@@ -60,6 +60,7 @@ class Replicas:
         self.keeper = InSyncKeeper(broker)
         self.throttles = Throttles(broker)
         self.on_full: Callable[[Partition], None] | None = None  # as `Fetcher.on_full`
+        self.on_failed_in_sync: Callable[[Partition], None] | None = None  # told of a follower whose log has failed
 
     def close(self) -> None:
         """Nothing is fetched any more: the logs are about to be closed."""
@@ -142,6 +143,8 @@ class Replicas:
             self.keeper.knows_replicas(partition, state)
         else:
             self._fetch_from(NO_BROKER if state.leader == self._me else state.leader, key, partition)
+            if partition.log.failed is not None and self._me in state.in_sync_replicas and self.on_failed_in_sync:
+                self.on_failed_in_sync(partition)
         self._missing.discard(key)
 
     def _leads(self, state: PartitionState, partition: Partition | None) -> bool:

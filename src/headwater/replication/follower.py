@@ -1,13 +1,12 @@
 """What a follower does with what its leader says: appends, cuts back where the logs differ, begins again where the
 leader begins.
 
-Truncation goes by leader epochs. The leader names the last epoch at or below ours that it knows, and where that ended;
-what we have past that offset, or past our own end of that epoch, the leader never had.
+Truncation goes by leader epochs alone. The leader names the last epoch at or below ours that it knows, and where that
+ended; what we have past that offset, or past our own end of that epoch, the leader never had.
 
-A leader that has deleted all that was written under our epoch cannot tell. All that we have is deleted there, but what
-it says of producers lives on, and some of it may be of records that were never committed: a batch of theirs that is
-sent again would be taken for a duplicate. So what this leader has not agreed to before, and what is above the high
-watermark, goes.
+A leader that has deleted all that was written under our epoch and before cannot tell. So all of it goes here as well:
+the records are deleted anyway, but what they tell of producers would live on, and some of them may never have been
+committed. A batch of theirs that is sent again would be taken for a duplicate.
 """
 
 import logging
@@ -45,10 +44,7 @@ def _begin_with_first_batch(partition: Partition, records: memoryview) -> None:
 
 
 def follow_offsets(partition: Partition, high_watermark: int, log_start_offset: int) -> None:
-    """The leader's high watermark and start, as far as this replica has the records. It has found no difference.
-    Raises KafkaError.
-    """
-    partition.agreed_offset = partition.log.log_end_offset
+    """The leader's high watermark and start, as far as this replica has the records. Raises KafkaError."""
     partition.follow_high_watermark(high_watermark)
     log = partition.log
     if log.log_start_offset < log_start_offset <= partition.high_watermark:
@@ -61,19 +57,17 @@ def truncate_to_agree(partition: Partition, leader_epoch: int, end_offset: int) 
     """
     log = partition.log
     if leader_epoch == NO_EPOCH:
-        target = min(max(partition.high_watermark, partition.agreed_offset), log.log_end_offset)
-    else:
-        own_epoch, own_end = log.end_offset_for_epoch(leader_epoch)
-        target = end_offset if own_epoch == NO_EPOCH else min(end_offset, own_end)
+        logger.info("event=incomparable partition=%s log_end_offset=%d", log.partition, log.log_end_offset)
+        begin_again(partition, log.log_end_offset)
+        return
+    own_epoch, own_end = log.end_offset_for_epoch(leader_epoch)
+    target = end_offset if own_epoch == NO_EPOCH else min(end_offset, own_end)
     logger.info(
         "event=diverged partition=%s leader_epoch=%d end_offset=%d truncated_to=%d log_end_offset=%d high_watermark=%d",
         log.partition, leader_epoch, end_offset, target, log.log_end_offset, partition.high_watermark,
     )  # fmt: skip
-    if target < log.log_end_offset or leader_epoch != NO_EPOCH:
-        log.truncate_to(target)
-        _after_truncation(partition)
-    if leader_epoch == NO_EPOCH:
-        partition.agreed_offset = partition.incomparable_offset = log.log_end_offset
+    log.truncate_to(target)
+    _after_truncation(partition)
 
 
 def begin_again(partition: Partition, offset: int) -> None:
@@ -85,10 +79,9 @@ def begin_again(partition: Partition, offset: int) -> None:
 def _after_truncation(partition: Partition) -> None:
     log = partition.log
     partition.high_watermark = max(min(partition.high_watermark, log.log_end_offset), log.log_start_offset)
-    partition.agreed_offset = min(partition.agreed_offset, log.log_end_offset)
 
 
 def next_fetch(partition: Partition) -> tuple[int, int]:
-    """(where to go on, the epoch of what stands before it, which the leader compares)."""
+    """(where to go on, the epoch of what stands before it)."""
     log = partition.log
-    return log.log_end_offset, NO_EPOCH if log.log_end_offset == partition.incomparable_offset else log.latest_epoch
+    return log.log_end_offset, log.latest_epoch

@@ -111,11 +111,11 @@ class InSync:
         self._count()
 
     def _count(self) -> None:
-        self._awaited = [
-            follower
-            for replica, follower in self.followers.items()
-            if replica in self.members or replica in self._unconfirmed
-        ]
+        self._awaited = [follower for replica, follower in self.followers.items() if self.counts(replica)]
+
+    def counts(self, replica: BrokerId) -> bool:
+        """Whether a leader may be elected from it. Then it has all that is committed."""
+        return replica in self.members or replica in self._unconfirmed
 
     def is_enough(self, min_in_sync_replicas: int) -> bool:
         """No more can be asked for than there are replicas."""
@@ -134,7 +134,7 @@ class InSync:
         starts = [
             each.log_start_offset
             for replica, each in self.followers.items()
-            if replica in self._brokers or replica in self.members or replica in self._unconfirmed
+            if replica in self._brokers or self.counts(replica)
         ]
         return min([log_start_offset, *starts])
 

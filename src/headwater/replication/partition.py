@@ -47,7 +47,6 @@ class Waiter(Protocol):
 
 class Partition:
     __slots__ = (
-        "agreed_offset",
         "append_waiters",
         "began_ms",
         "bytes_in",
@@ -56,7 +55,6 @@ class Partition:
         "epoch_start_offset",
         "high_watermark",
         "in_sync",
-        "incomparable_offset",
         "index",
         "is_alone",
         "is_leader",
@@ -96,8 +94,6 @@ class Partition:
         self.in_sync: InSync | None = None  # as leader, if there are other replicas
         self.epoch_start_offset = log.log_end_offset if is_leader else INT64_MAX
         self.on_flushed: Callable[[Partition], None] | None = None  # as follower
-        self.agreed_offset = -1  # as follower: up to here the leader has found no difference
-        self.incomparable_offset = -1  # as follower: up to here it has nothing left to compare with
         self.high_watermark = log.log_end_offset if high_watermark is None else high_watermark
         self.waiters: dict[Waiter, None] = {}  # a set that keeps its order: who came first is told first
         self.append_waiters: dict[Waiter, None] = {}

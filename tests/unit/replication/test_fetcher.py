@@ -89,16 +89,6 @@ class Harness:
         log = self.manager.logs.get(name) or self.manager.create(name, TOPIC_ID)
         return Partition("t", TOPIC_ID, index, log, LeaderEpoch(epoch), is_leader=False, high_watermark=0)
 
-    def next_term(self, epoch: int, high_watermark: int) -> Partition:
-        """Of the only partition, with the same leader; its request under way is answered without it."""
-        (old,) = self.partitions
-        self.fetcher.remove(PartitionKey(TOPIC_ID, 0))
-        new = Partition("t", TOPIC_ID, 0, old.log, LeaderEpoch(epoch), is_leader=False, high_watermark=high_watermark)
-        self.fetcher.add(new)
-        self.partitions = [new]
-        self.answer()
-        return new
-
     @property
     def request(self) -> Any:
         """The only one that is under way."""
@@ -354,41 +344,22 @@ def test_an_epoch_without_records_goes_though_there_is_nothing_to_cut() -> None:
     assert harness.positions() == {0: (3, 0, 0)}
 
 
-def test_what_the_leader_has_nothing_left_to_compare_with_goes_unless_it_is_committed() -> None:
+def test_what_the_leader_has_nothing_left_to_compare_with_goes() -> None:
     """Seed 4158525308 of cluster-storage: three records of a deposed leader had never been committed, and the next one
     had deleted its own three by the time it was fetched from. It knew no more how the old epoch ended, so the records
-    stayed until they were deleted, and what they told of their producer stayed for good: when the two led in turn
-    again, a batch that was sent again was acknowledged as a duplicate, and nobody had it.
+    stayed until they were deleted, and what they told of their producer stayed for good: when the first led again, a
+    batch that was sent again was acknowledged as a duplicate, and nobody had it.
     """
     harness = Harness()
-    harness.answer(part(records=batch(0, 2), high_watermark=0))
+    harness.answer(part(records=batch(0, 2)))
     harness.answer(part(records=produced(2, producer_id=7), high_watermark=2))
-    (old,) = harness.partitions
-    assert (harness.positions(), set(old.log.producers.producers)) == ({0: (3, 0, 0)}, {7})
-    new = harness.next_term(1, high_watermark=2)
-    assert harness.positions() == {0: (3, 0, 1)}
+    log = harness.partitions[0].log
+    assert (harness.positions(), set(log.producers.producers)) == ({0: (3, 0, 0)}, {7})
     harness.answer(part(diverging_epoch=EpochEndOffset(epoch=-1, end_offset=3), high_watermark=3, log_start_offset=3))
-    assert (new.log.log_end_offset, new.high_watermark, new.log.producers.producers) == (2, 2, {})
-    assert harness.positions() == {0: (2, -1, 1)}, "what is left of it is committed, and need not be compared"
-    harness.answer(part(error_code=int(ErrorCode.OFFSET_OUT_OF_RANGE)))
-    harness.tell(_begins_at(3))
-    assert (new.log.log_start_offset, new.log.log_end_offset) == (3, 3)
-
-
-def test_what_the_leader_agreed_to_before_it_deleted_its_own_stays() -> None:
-    """A follower hears of a high watermark one fetch late. What producers have written is kept meanwhile."""
-    harness = Harness()
-    harness.answer(part(records=produced(0, producer_id=7), high_watermark=0))
-    (partition,) = harness.partitions
-    assert (partition.high_watermark, harness.positions()) == (0, {0: (1, 0, 0)})
-    gone = part(diverging_epoch=EpochEndOffset(epoch=-1, end_offset=1), high_watermark=1, log_start_offset=1)
-    harness.answer(gone)
-    assert (harness.ends(), set(partition.log.producers.producers)) == ([1], {7})
-    assert harness.positions() == {0: (1, -1, 0)}
-    harness.answer(part(high_watermark=1, log_start_offset=1))
-    assert (partition.high_watermark, partition.log.log_start_offset) == (1, 1)
-    harness.answer(part(records=batch(1), high_watermark=1, log_start_offset=1))
-    assert harness.positions() == {0: (2, 0, 0)}, "what comes from now on is compared again"
+    assert (log.log_start_offset, log.log_end_offset, log.producers.producers) == (3, 3, {})
+    assert harness.positions() == {0: (3, -1, 0)}, "there is nothing that need be compared"
+    harness.answer(part(records=batch(3), high_watermark=3, log_start_offset=3))
+    assert harness.positions() == {0: (4, 0, 0)}
 
 
 def test_a_log_that_the_leader_has_nothing_left_of_begins_again_where_the_leaders_begins() -> None:

@@ -177,6 +177,7 @@ def test_a_follower_hears_that_nothing_is_left_to_compare_its_records_with() -> 
     lab = make()
     for _ in range(3):
         lab.produce(1, acks=1)
+    lab.change(in_sync_replicas=(BrokerId(1), BrokerId(3)), in_sync_epochs=(lab.epoch_of(1), lab.epoch_of(3)))
     lab.elect(1)  # epoch 1 begins at 3
     lab.replica(1).log.delete_records_before(3)
     data = data_of(fetch(lab, 3, replica=2, leader_epoch=1, last_epoch=0))
@@ -186,10 +187,27 @@ def test_a_follower_hears_that_nothing_is_left_to_compare_its_records_with() -> 
     assert in_sync is not None
     assert in_sync.followers[BrokerId(2)].log_end_offset == -1
     assert data_of(fetch(lab, 3, leader_epoch=1, last_epoch=0)).diverging_epoch is None
-    data = data_of(fetch(lab, 3, replica=2, leader_epoch=1, last_epoch=-1))
-    assert (data.diverging_epoch, in_sync.followers[BrokerId(2)].log_end_offset) == (None, 3)
     data = data_of(fetch(lab, 2, replica=2, leader_epoch=1, last_epoch=0))
     assert (data.diverging_epoch, data.error_code) == (None, ErrorCode.OFFSET_OUT_OF_RANGE)
+    data = data_of(fetch(lab, 3, replica=2, leader_epoch=1, last_epoch=-1))
+    assert (data.diverging_epoch, in_sync.followers[BrokerId(2)].log_end_offset) == (None, 3)
+
+
+@pytest.mark.parametrize("counts_by", ["the state", "a proposal"])
+def test_of_a_follower_that_counts_nothing_need_be_compared(counts_by: str) -> None:
+    """Seed 4239138440 of cluster-storage: one that was in sync dropped what it had confirmed. The records were deleted,
+    but who had been elected from it would have given their offsets to others.
+    """
+    lab = make()
+    lab.produce(1, acks=1)
+    if counts_by == "a proposal":
+        lab.change(in_sync_replicas=(BrokerId(1), BrokerId(3)), in_sync_epochs=(lab.epoch_of(1), lab.epoch_of(3)))
+    lab.elect(1)
+    if counts_by == "a proposal":
+        fetch(lab, 1, replica=2, leader_epoch=1, last_epoch=0)
+        assert len(lab.proposals) == 1
+    lab.replica(1).log.delete_records_before(1)
+    assert data_of(fetch(lab, 1, replica=2, leader_epoch=1, last_epoch=0)).diverging_epoch is None
 
 
 def test_a_consumer_is_sent_to_the_replica_in_its_rack() -> None:

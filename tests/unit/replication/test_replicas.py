@@ -49,6 +49,23 @@ def test_without_its_followers_nothing_is_committed(lab: ClusterLab) -> None:
     assert error_of(answer) is ErrorCode.NONE
 
 
+@pytest.mark.parametrize("is_member", [True, False])
+def test_a_follower_whose_log_has_failed_hears_at_once_that_it_counts(lab: ClusterLab, is_member: bool) -> None:
+    """Seed 4239138989 of cluster-storage: its fetch was on the way when the disk failed, and let it into the in-sync
+    replicas. Before it looked again, half a second later, it had been elected, alone in sync.
+    """
+    told: list[Any] = []
+    replicas = lab.broker(2).replicas
+    assert replicas is not None
+    replicas.on_failed_in_sync = told.append
+    members = (BrokerId(1), BrokerId(2), BrokerId(3)) if is_member else (BrokerId(1), BrokerId(3))
+    out, epochs = (BrokerId(1),), (lab.epoch_of(1),)
+    lab.change(in_sync_replicas=out, in_sync_epochs=epochs)
+    lab.replica(2).log.fail(OSError(5, "Input/output error"))
+    lab.change(in_sync_replicas=members, in_sync_epochs=tuple(lab.epoch_of(each) for each in members))
+    assert told == [lab.replica(2)] * is_member
+
+
 def test_a_partition_that_cannot_be_opened_keeps_no_other_from_its_role(monkeypatch: pytest.MonkeyPatch) -> None:
     lab = ClusterLab(2)
     broker = lab.broker(1)
