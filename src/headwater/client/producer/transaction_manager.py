@@ -57,7 +57,7 @@ class State(Enum):
     OPEN = auto()
     FAILED = auto()
     PREPARED = auto()
-    FLUSHING = auto()  # the commit has begun: what is there is written, and nothing comes to it
+    FLUSHING = auto()  # to be committed or prepared: what is there is written, and nothing comes to it
     COMMITTING = auto()
     ABORTING = auto()
 
@@ -151,15 +151,7 @@ class TransactionManager:
     async def commit(self) -> None:
         if self.state not in (State.OPEN, State.PREPARED, State.COMMITTING):
             self.check_send()
-        if self.state is State.OPEN:
-            self.state = State.FLUSHING  # a record that another thread sends from here on would miss the transaction
-        try:
-            await self._core.flush()
-        except BaseException:  # out of time: it may be committed again, or aborted
-            if self.state is State.FLUSHING:
-                self.state = State.OPEN
-            raise
-        self._raise_failure()
+        await self._complete()
         self.state = State.COMMITTING
         await self._end(committed=True)
 
@@ -176,8 +168,7 @@ class TransactionManager:
     async def prepare(self) -> OpenTransaction:
         """All records and offsets are written, the transaction stays open; this producer can only end it."""
         self.check_send()
-        await self._core.flush()
-        self._raise_failure()
+        await self._complete()
         self.state = State.PREPARED
         return OpenTransaction(self.transactional_id, *self.identity(), empty=not self._started)
 
@@ -237,6 +228,18 @@ class TransactionManager:
             self._bump_wanted = True
 
     # Inside
+
+    async def _complete(self) -> None:
+        """All that was sent is written, and nothing comes to it."""
+        if self.state is State.OPEN:
+            self.state = State.FLUSHING  # a record that another thread sends from here on would miss the transaction
+        try:
+            await self._core.flush()
+        except BaseException:  # out of time: it may be tried again, or aborted
+            if self.state is State.FLUSHING:
+                self.state = State.OPEN
+            raise
+        self._raise_failure()
 
     def _problem(self, error: KafkaError) -> KafkaError:
         """The error as the caller sees it."""
