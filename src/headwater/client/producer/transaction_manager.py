@@ -9,6 +9,8 @@ Two protocols. The old one tells the coordinator each partition and group before
 producer a new epoch, so that nothing late can leak into the next transaction. Which of the two is asked of the
 coordinator at `init` and at `begin`.
 
+A transaction ends after the offsets that are on their way into it.
+
 An error inside a transaction leaves the abort as the only way on (`TransactionFailed`). Being fenced is the end of the
 producer (`ProducerFenced`). A commit or abort that ran out of time may be called again: the coordinator knows it.
 
@@ -33,7 +35,7 @@ from headwater.client.producer.transaction_calls import (
     uses_new_protocol,
 )
 from headwater.client.producer.types import ProducerFenced, TransactionAborted, TransactionFailed
-from headwater.client.reactor.kernel import Task
+from headwater.client.reactor.kernel import Future, Task
 from headwater.client.session import KeyType
 
 if TYPE_CHECKING:
@@ -82,6 +84,7 @@ class TransactionManager:
         self._bump_wanted = False
         self._to_add: dict[PartitionQueue, None] = {}
         self._adding: Task[None] | None = None
+        self._sending_offsets: list[Future[None]] = []
 
     @property
     def state(self) -> State:
@@ -131,22 +134,25 @@ class TransactionManager:
         member = GroupMember.of(group)
         if not offsets:
             return
-        core = self._core
+        sent: Future[None] = Future()
+        self._sending_offsets.append(sent)
         try:
-            if not self.uses_new_protocol:
-                await add_offsets(core.session, self.transactional_id, self.identity(), member.group_id)
-            self._started = True
-            await commit_offsets(
-                core.session,
-                self.transactional_id,
-                self.identity(),
-                offsets,
-                member,
-                new_protocol=self.uses_new_protocol,
-            )
+            await self._send_offsets(offsets, member)
         except KafkaError as error:
             self.failed(error)
             raise self._problem(error) from None
+        finally:
+            self._sending_offsets.remove(sent)
+            sent.resolve(None)
+
+    async def _send_offsets(self, offsets: Mapping[TopicPartition, Any], member: GroupMember) -> None:
+        session = self._core.session
+        if not self.uses_new_protocol:
+            await add_offsets(session, self.transactional_id, self.identity(), member.group_id)
+        self._started = True
+        await commit_offsets(
+            session, self.transactional_id, self.identity(), offsets, member, new_protocol=self.uses_new_protocol
+        )
 
     async def commit(self) -> None:
         if self.state not in (State.OPEN, State.PREPARED, State.COMMITTING):
@@ -163,6 +169,7 @@ class TransactionManager:
         self._core.sender.fail_waiting(TransactionAborted())
         for batch in self._core.accumulator.incomplete():
             await batch.when_done()
+        await self._offsets_sent()
         await self._end(committed=False)
 
     async def prepare(self) -> OpenTransaction:
@@ -235,11 +242,16 @@ class TransactionManager:
             self.state = State.FLUSHING  # a record that another thread sends from here on would miss the transaction
         try:
             await self._core.flush()
+            await self._offsets_sent()
         except BaseException:  # out of time: it may be tried again, or aborted
             if self.state is State.FLUSHING:
                 self.state = State.OPEN
             raise
         self._raise_failure()
+
+    async def _offsets_sent(self) -> None:
+        for sent in list(self._sending_offsets):
+            await sent
 
     def _problem(self, error: KafkaError) -> KafkaError:
         """The error as the caller sees it."""

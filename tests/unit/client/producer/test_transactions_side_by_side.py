@@ -1,9 +1,14 @@
 """Calls of a transactional producer while others of its calls, or deliveries, are under way."""
 
+from typing import Any
+
 import pytest
 
-from headwater.base.errors import UserError
+from headwater.base.errors import ErrorCode, UserError
+from headwater.base.ids import TopicPartition
 from headwater.client.producer.transaction_manager import State
+from headwater.client.producer.types import TransactionFailed
+from headwater.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from unit.client.producer.producer_fakes import HOLD
 from unit.client.producer.transaction_fakes import Coordinated
 
@@ -42,3 +47,43 @@ def test_a_transaction_that_cannot_be_prepared_in_time_stays_open(rig: Coordinat
     preparing.cancel()
     rig.world.kernel.run_ready()
     assert rig.transactions.state is State.OPEN
+
+
+def _hold_offsets(rig: Coordinated) -> Any:
+    task = rig.world.kernel.spawn(rig.transactions.send_offsets({TopicPartition("t", 0): 5}, "group"))
+    answer = rig.broker._answers[TxnOffsetCommitRequest.KEY]
+    rig.broker.on(TxnOffsetCommitRequest, lambda _: HOLD)
+    rig.world.pass_time(0.1)
+    rig.broker.on(TxnOffsetCommitRequest, answer)
+    return task
+
+
+def _answer_offsets(rig: Coordinated) -> None:
+    (held,) = rig.broker.held
+    rig.broker.answer_held(rig._commit_offsets(held.request))
+
+
+@pytest.mark.parametrize("end", ["commit", "abort", "prepare"])
+def test_a_transaction_ends_after_the_offsets_that_are_on_their_way_into_it(rig: Coordinated, end: str) -> None:
+    rig.transactions.begin()
+    sending = _hold_offsets(rig)
+    ending = rig.world.kernel.spawn(getattr(rig.transactions, end)())
+    rig.world.pass_time(0.1)
+    assert not ending.done
+    assert "EndTxn" not in rig.asked()
+    _answer_offsets(rig)
+    rig.world.finish(sending)
+    rig.world.finish(ending)
+
+
+def test_offsets_that_are_refused_while_the_commit_waits_for_them_fail_it(rig: Coordinated) -> None:
+    rig.transactions.begin()
+    rig.codes = {TxnOffsetCommitRequest: [int(ErrorCode.ILLEGAL_GENERATION)]}
+    sending = _hold_offsets(rig)
+    committing = rig.world.kernel.spawn(rig.transactions.commit())
+    rig.world.pass_time(0.1)
+    _answer_offsets(rig)
+    for task in (sending, committing):
+        with pytest.raises(TransactionFailed):
+            rig.world.finish(task)
+    assert "EndTxn" not in rig.asked()
