@@ -9,7 +9,8 @@ Two protocols. The old one tells the coordinator each partition and group before
 producer a new epoch, so that nothing late can leak into the next transaction. Which of the two is asked of the
 coordinator at `init` and at `begin`.
 
-A transaction ends after the offsets that are on their way into it.
+Several threads may call at once. Of `init`, `commit`, `abort` and `prepare` one is under way at a time; whoever asks
+for the same meanwhile shares its outcome. A transaction ends after the offsets that are on their way into it.
 
 An error inside a transaction leaves the abort as the only way on (`TransactionFailed`). Being fenced is the end of the
 producer (`ProducerFenced`). A commit or abort that ran out of time may be called again: the coordinator knows it.
@@ -17,9 +18,9 @@ producer (`ProducerFenced`). A commit or abort that ran out of time may be calle
 Owned by the owner of the kernel; only `state` is read by others.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.base.ids import TopicPartition
@@ -40,6 +41,8 @@ from headwater.client.session import KeyType
 
 if TYPE_CHECKING:
     from headwater.client.producer.core import ProducerCore
+
+T = TypeVar("T")
 
 _FENCED: Final = frozenset((ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH))
 _FATAL: Final = _FENCED | {
@@ -73,6 +76,15 @@ class OpenTransaction(NamedTuple):
     empty: bool = False  # nothing was written: there is nothing to end
 
 
+class _GivenUp(Exception):
+    """Who made a call ran out of time, or was cancelled."""
+
+
+class _Call(NamedTuple):
+    kind: str
+    outcome: Future[Any]
+
+
 class TransactionManager:
     def __init__(self, transactional_id: str, core: "ProducerCore") -> None:
         self.transactional_id = transactional_id
@@ -84,6 +96,7 @@ class TransactionManager:
         self._bump_wanted = False
         self._to_add: dict[PartitionQueue, None] = {}
         self._adding: Task[None] | None = None
+        self._call: _Call | None = None  # under way
         self._sending_offsets: list[Future[None]] = []
 
     @property
@@ -99,6 +112,9 @@ class TransactionManager:
 
     async def init(self) -> None:
         """Takes the transactional id over: earlier producers of it are fenced, what they left open is aborted."""
+        await self._once("init", self._init)
+
+    async def _init(self) -> None:
         self._core.check()
         if self.state is not State.NEW:
             raise UserError("init_transactions was called before", f"the producer is {self.state.name.lower()}")
@@ -107,6 +123,9 @@ class TransactionManager:
 
     async def resume(self, producer_id: int, producer_epoch: int) -> None:
         """Goes on with an id that somebody else has taken for this transactional id. Fences nobody."""
+        await self._once("resume", lambda: self._resume(producer_id, producer_epoch))
+
+    async def _resume(self, producer_id: int, producer_epoch: int) -> None:
         self._core.check()
         if self.state is not State.NEW:
             raise UserError("The producer has its id already", f"it is {self.state.name.lower()}")
@@ -155,6 +174,11 @@ class TransactionManager:
         )
 
     async def commit(self) -> None:
+        if self.state not in (State.OPEN, State.PREPARED, State.FLUSHING, State.COMMITTING):
+            self.check_send()
+        await self._once("commit", self._commit)
+
+    async def _commit(self) -> None:
         if self.state not in (State.OPEN, State.PREPARED, State.COMMITTING):
             self.check_send()
         await self._complete()
@@ -162,9 +186,11 @@ class TransactionManager:
         await self._end(committed=True)
 
     async def abort(self) -> None:
-        self._core.check()
-        if self.state not in (State.OPEN, State.FAILED, State.PREPARED, State.ABORTING):
-            self.check_send()
+        self._check_abort()
+        await self._once("abort", self._abort)
+
+    async def _abort(self) -> None:
+        self._check_abort()
         self.state = State.ABORTING
         self._core.sender.fail_waiting(TransactionAborted())
         for batch in self._core.accumulator.incomplete():
@@ -174,6 +200,9 @@ class TransactionManager:
 
     async def prepare(self) -> OpenTransaction:
         """All records and offsets are written, the transaction stays open; this producer can only end it."""
+        return await self._once("prepare", self._prepare)
+
+    async def _prepare(self) -> OpenTransaction:
         self.check_send()
         await self._complete()
         self.state = State.PREPARED
@@ -235,6 +264,39 @@ class TransactionManager:
             self._bump_wanted = True
 
     # Inside
+
+    async def _once(self, kind: str, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """One call at a time. Calls of the same kind are one: if who made it gives up, the next of them goes on."""
+        while (under_way := self._call) is not None:
+            if under_way.kind != kind:
+                await self._call_over(under_way)
+                continue
+            try:
+                shared: T = await under_way.outcome
+            except _GivenUp:
+                continue
+            return shared
+        mine = self._call = _Call(kind, Future())
+        try:
+            value = await call()
+        except BaseException as error:
+            self._call = None
+            mine.outcome.fail(error if isinstance(error, Exception) else _GivenUp())
+            raise
+        self._call = None
+        mine.outcome.resolve(value)
+        return value
+
+    @staticmethod
+    async def _call_over(call: _Call) -> None:
+        over: Future[None] = Future()
+        call.outcome.when_done(lambda _: over.resolve(None))
+        await over
+
+    def _check_abort(self) -> None:
+        self._core.check()
+        if self.state not in (State.OPEN, State.FAILED, State.PREPARED, State.ABORTING):
+            self.check_send()
 
     async def _complete(self) -> None:
         """All that was sent is written, and nothing comes to it."""

@@ -8,6 +8,8 @@ from headwater.base.errors import ErrorCode, UserError
 from headwater.base.ids import TopicPartition
 from headwater.client.producer.transaction_manager import State
 from headwater.client.producer.types import TransactionFailed
+from headwater.wire.messages.end_txn import EndTxnRequest
+from headwater.wire.messages.init_producer_id import InitProducerIdRequest
 from headwater.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from unit.client.producer.producer_fakes import HOLD
 from unit.client.producer.transaction_fakes import Coordinated
@@ -87,3 +89,44 @@ def test_offsets_that_are_refused_while_the_commit_waits_for_them_fail_it(rig: C
         with pytest.raises(TransactionFailed):
             rig.world.finish(task)
     assert "EndTxn" not in rig.asked()
+
+
+@pytest.mark.parametrize("end", ["commit", "abort"])
+def test_two_threads_that_end_a_transaction_at_once_end_it_once(rig: Coordinated, end: str) -> None:
+    """The answer to the second came in the midst of the next transaction, and ended that as well."""
+    rig.transactions.begin()
+    rig.send(b"v")
+    rig.flush()
+    tasks = [rig.world.kernel.spawn(getattr(rig.transactions, end)()) for _ in range(2)]
+    for task in tasks:
+        rig.world.finish(task)
+    assert rig.asked().count("EndTxn") == 1
+    rig.transactions.begin()
+    rig.send(b"next")
+    rig.world.pass_time(1)
+    assert rig.transactions.state is State.OPEN
+    rig.commit()
+    assert rig.asked().count("EndTxn") == 2
+
+
+def test_an_end_that_ran_out_of_time_is_taken_over_by_who_asked_for_it_too(rig: Coordinated) -> None:
+    rig.transactions.begin()
+    rig.send(b"v")
+    rig.flush()
+    answer = rig.broker._answers[EndTxnRequest.KEY]
+    rig.broker.on(EndTxnRequest, lambda _: HOLD)
+    first, second = (rig.world.kernel.spawn(rig.transactions.commit()) for _ in range(2))
+    rig.world.pass_time(0.1)
+    rig.broker.on(EndTxnRequest, answer)
+    rig.broker.disconnect()
+    first.cancel()
+    rig.world.finish(second)
+    assert rig.transactions.state is State.READY
+
+
+def test_two_threads_that_take_the_transactional_id_at_once_take_it_once() -> None:
+    rig = Coordinated(new=True)
+    tasks = [rig.world.kernel.spawn(rig.transactions.init()) for _ in range(2)]
+    for task in tasks:
+        rig.world.finish(task)
+    assert len(rig.broker.received(InitProducerIdRequest)) == 1
