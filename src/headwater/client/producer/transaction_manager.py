@@ -213,9 +213,15 @@ class TransactionManager:
         return self._core.sequences.producer_id, self._core.sequences.producer_epoch
 
     async def close(self) -> None:
-        """An open transaction is aborted; a prepared one is left to whoever ends it."""
+        """A commit or an abort that has begun is brought to its end, an open transaction is aborted; a prepared one is
+        left to whoever ends it.
+        """
+        while self._call is not None and self.state is not State.NEW:
+            await self._call_over(self._call)
         if self.state in (State.OPEN, State.FAILED, State.ABORTING):
             await self.abort()
+        elif self.state is State.COMMITTING:
+            await self.commit()
 
     # For the intake and the sender
 

@@ -130,3 +130,42 @@ def test_two_threads_that_take_the_transactional_id_at_once_take_it_once() -> No
     for task in tasks:
         rig.world.finish(task)
     assert len(rig.broker.received(InitProducerIdRequest)) == 1
+
+
+@pytest.mark.parametrize("held", ["records", "end"])
+def test_close_lets_a_commit_that_is_under_way_end(rig: Coordinated, held: str) -> None:
+    """It cut the commit off, and the transaction stayed open until transaction.timeout.ms."""
+    rig.transactions.begin()
+    rig.send(b"v")
+    if held == "end":
+        rig.flush()
+        rig.broker.on(EndTxnRequest, lambda _: HOLD)
+    else:
+        rig.logs.next_answers = [HOLD]
+    committing = rig.world.kernel.spawn(rig.transactions.commit())
+    rig.world.pass_time(0.1)
+    closing = rig.world.kernel.spawn(rig.core.close(10))
+    rig.world.pass_time(0.1)
+    assert not closing.done
+    (waiting,) = rig.broker.held
+    rig.broker.answer_held(
+        rig._end(waiting.request) if held == "end" else rig.logs.produce(waiting.request)  # type: ignore[arg-type]
+    )
+    rig.world.finish(closing)
+    rig.world.finish(committing)
+    assert rig.logs.values[0] == [b"v"]
+    assert [each.committed for each in rig.broker.received(EndTxnRequest)] == [True]
+
+
+def test_close_ends_a_commit_that_ran_out_of_time(rig: Coordinated) -> None:
+    rig.transactions.begin()
+    rig.send(b"v")
+    rig.flush()
+    rig.codes = {EndTxnRequest: [int(ErrorCode.CONCURRENT_TRANSACTIONS)]}
+    committing = rig.world.kernel.spawn(rig.transactions.commit())
+    rig.world.pass_time(0.01)
+    committing.cancel()
+    rig.world.kernel.run_ready()
+    assert rig.transactions.state is State.COMMITTING
+    rig.world.run(rig.core.close(10))
+    assert [each.committed for each in rig.broker.received(EndTxnRequest)] == [True, True]
