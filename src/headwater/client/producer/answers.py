@@ -138,6 +138,8 @@ class Answers:
         for batch in self._accumulator.incomplete():
             if batch.created_at > limit:
                 break
+            if batch.done:
+                continue  # it failed with its transaction, when one before it was given up
             self._accumulator.close_queue(batch.queue)
             if not batch.on_wire and batch in batch.queue.waiting:
                 batch.queue.waiting.remove(batch)

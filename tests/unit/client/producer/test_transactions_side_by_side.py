@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from headwater.base.errors import ErrorCode, UserError
+from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.base.ids import TopicPartition
 from headwater.client.producer.transaction_manager import State
 from headwater.client.producer.types import TransactionFailed
@@ -20,6 +20,23 @@ def rig(request: pytest.FixtureRequest) -> Coordinated:
     made = Coordinated(new=request.param)
     made.init()
     return made
+
+
+def test_batches_that_expire_at_once_are_told_one_error_and_free_their_memory_once() -> None:
+    """The first failed the transaction, and with it the second, which was then given up again."""
+    rig = Coordinated(new=True, **{"delivery.timeout.ms": 30_000})
+    rig.init()
+    rig.transactions.begin()
+    rig.world.topics["t"] = [5, 5]  # nobody that is there
+    rig.world.run(rig.session.refresh(["t"]))
+    rig.core.apply_metadata()
+    told: list[KafkaError | None] = []
+    for partition in (0, 1):
+        rig.send(b"v", partition=partition, on_delivery=lambda error, _: told.append(error))
+    rig.core.sender.wake()
+    rig.world.pass_time(40)
+    assert len(told) == 2
+    assert rig.core.accumulator.used_bytes == 0
 
 
 def test_a_record_that_is_sent_while_a_transaction_is_prepared_is_refused(rig: Coordinated) -> None:
