@@ -123,6 +123,11 @@ class Sequences:
             queue.unresolved = True
             self._resolve(queue)
 
+    def has_gap(self, queue: PartitionQueue) -> bool:
+        """Whether the broker waits for a number that nobody will send. Only while nothing of the queue is under way."""
+        current = (queue.producer_id, queue.producer_epoch) == (self.producer_id, self.producer_epoch)
+        return current and queue.next_sequence != following(queue.last_acked_sequence, 1)
+
     def _judge_order(
         self, queue: PartitionQueue, batch: ProducerBatch, code: ErrorCode, log_start_offset: int
     ) -> Verdict:

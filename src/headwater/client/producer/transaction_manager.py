@@ -317,6 +317,11 @@ class TransactionManager:
             raise
         self._raise_failure()
 
+    def _lost_a_number(self) -> bool:
+        """A retry that was dropped leaves a gap, which only a new epoch passes."""
+        topics = self._core.accumulator.topics.values()
+        return any(self._core.sequences.has_gap(queue) for topic in topics for queue in topic.queues)
+
     async def _offsets_sent(self) -> None:
         for sent in list(self._sending_offsets):
             await sent
@@ -373,7 +378,7 @@ class TransactionManager:
                 core.sequences.begin(response.producer_id, response.producer_epoch)
                 self._bump_wanted = False
             self._started = False
-        if self._bump_wanted:
+        if self._bump_wanted or self._lost_a_number():
             await self._take_id(*self.identity())
             self._bump_wanted = False
         for topic in core.accumulator.topics.values():

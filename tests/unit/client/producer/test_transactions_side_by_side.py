@@ -7,7 +7,7 @@ import pytest
 from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.base.ids import TopicPartition
 from headwater.client.producer.transaction_manager import State
-from headwater.client.producer.types import TransactionFailed
+from headwater.client.producer.types import TransactionAborted, TransactionFailed
 from headwater.wire.messages.end_txn import EndTxnRequest
 from headwater.wire.messages.init_producer_id import InitProducerIdRequest
 from headwater.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
@@ -37,6 +37,24 @@ def test_batches_that_expire_at_once_are_told_one_error_and_free_their_memory_on
     rig.world.pass_time(40)
     assert len(told) == 2
     assert rig.core.accumulator.used_bytes == 0
+
+
+def test_an_abort_that_drops_a_retry_leaves_no_gap_in_the_numbers(rig: Coordinated) -> None:
+    """Its number was given to nobody else: the next transaction waited for it until delivery.timeout.ms."""
+    rig.transactions.begin()
+    rig.send(b"first")
+    rig.flush()
+    rig.logs.next_answers = [int(ErrorCode.NOT_ENOUGH_REPLICAS)]
+    dropped = rig.send(b"second")
+    rig.world.pass_time(0.01)
+    rig.abort()
+    assert isinstance(dropped.exception(), TransactionAborted)
+    rig.transactions.begin()
+    begun = rig.world.now
+    rig.send(b"next")
+    rig.commit()
+    assert rig.world.now - begun < 1  # of the world's own clock
+    assert rig.logs.values[0] == [b"first", b"next"]
 
 
 def test_a_record_that_is_sent_while_a_transaction_is_prepared_is_refused(rig: Coordinated) -> None:
