@@ -131,6 +131,7 @@ class Answers:
             for queue in topic.queues:
                 while queue.waiting:
                     self._finish(queue.waiting.popleft(), NO_OFFSET, NO_TIME, error)
+        self._gate.memory_freed()
 
     def expire(self) -> None:
         """Gives up what is older than delivery.timeout.ms."""

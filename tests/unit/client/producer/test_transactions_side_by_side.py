@@ -57,6 +57,23 @@ def test_an_abort_that_drops_a_retry_leaves_no_gap_in_the_numbers(rig: Coordinat
     assert rig.logs.values[0] == [b"first", b"next"]
 
 
+def test_an_abort_makes_room_for_who_waits_for_it() -> None:
+    rig = Coordinated(new=True, **{"buffer.memory": 200, "batch.size": 200})
+    rig.init()
+    rig.transactions.begin()
+    rig.world.topics["t"] = [5, 5]
+    rig.world.run(rig.session.refresh(["t"]))
+    rig.core.apply_metadata()
+    while not rig.core.accumulator.is_full:
+        rig.put(b"v" * 100)
+    waiting = rig.world.kernel.spawn(rig.core.room())
+    rig.world.kernel.run_ready()
+    rig.abort()
+    begun = rig.world.now
+    rig.world.finish(waiting)
+    assert rig.world.now - begun < 1
+
+
 def test_a_record_that_is_sent_while_a_transaction_is_prepared_is_refused(rig: Coordinated) -> None:
     """It was written after the transaction had been handed over as complete."""
     refused: list[str] = []
