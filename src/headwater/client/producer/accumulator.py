@@ -168,6 +168,7 @@ class Accumulator:
                 first += part.count
             self.used_bytes += sum(part.size_bytes for part in parts) - batch.size_bytes
             batch.parts = firsts
+            batch.data = None  # it is off the wire; who follows it to its parts keeps it
             for delivery, callback in batch.callbacks or ():
                 part = delivery.current()
                 part.callbacks = part.callbacks or []
