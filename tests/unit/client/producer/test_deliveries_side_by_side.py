@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from headwater.base.errors import ErrorCode
-from unit.client.producer.producer_fakes import Rig
+from headwater.client.producer.arrow import TableDelivery
+from unit.client.producer.producer_fakes import Face, Rig
 
 
 class Interrupted(list[Any]):
@@ -32,3 +33,31 @@ def test_two_threads_that_follow_a_record_into_the_parts_of_its_batch_find_the_s
     for each, delivery in enumerate(deliveries):
         batch.parts = Interrupted(batch.parts, delivery.current)
         assert delivery.metadata().offset == each
+
+
+class Looked:
+    """A batch of a table. Another thread comes in between when it is looked at."""
+
+    parts = None
+    count = 1
+    error = None
+
+    def __init__(self, *, done: bool) -> None:
+        self._done = done
+        self.other: Callable[[], object] | None = None
+
+    @property
+    def done(self) -> bool:
+        other, self.other = self.other, None
+        if other is not None:
+            other()
+        return self._done
+
+
+def test_a_table_is_not_done_because_two_threads_looked_at_once() -> None:
+    table = TableDelivery("t", Face())
+    batches: list[Any] = [Looked(done=True), Looked(done=False)]
+    table.add(batches)
+    batches[0].other = table.pending
+    assert table.pending() is batches[1]
+    assert not table.done()
