@@ -181,12 +181,19 @@ class ProducerCore:
 
     async def room_for(self, size_bytes: int) -> None:
         """Waits until so much fits, or nothing else is there. For tables, whose slices come all at once."""
-        while self.accumulator.used_bytes and self.accumulator.used_bytes + size_bytes > self.settings.buffer_bytes:
-            self.check()
-            self.sender.flush()
-            oldest = self.accumulator.oldest_incomplete()
-            if oldest is not None:
-                await oldest.when_done()
+        self._waiting_for_room += 1
+        try:
+            while self.accumulator.used_bytes and self.accumulator.used_bytes + size_bytes > self.settings.buffer_bytes:
+                self.check()
+                freed = self._room.next()
+                self.sender.flush()
+                oldest = self.accumulator.oldest_incomplete()
+                if oldest is not None:
+                    await oldest.when_done()
+                elif not freed.done:  # what is left was given up on the wire, and is not off it yet
+                    await freed
+        finally:
+            self._waiting_for_room -= 1
         self.check()
 
     async def delivered(self, awaited: Awaited) -> None:

@@ -3,9 +3,19 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import pytest
+
 from headwater.base.errors import ErrorCode
 from headwater.client.producer.arrow import TableDelivery
-from unit.client.producer.producer_fakes import Face, Rig
+from headwater.records.columns import Section
+from headwater.records.pure.appending import BatchAppender
+from unit.client.producer.producer_fakes import HOLD, Face, Rig
+
+
+def _section(value: bytes) -> Section:
+    appender = BatchAppender(1000)
+    appender.append(1, None, value)
+    return appender.section(0)
 
 
 class Interrupted(list[Any]):
@@ -61,3 +71,30 @@ def test_a_table_is_not_done_because_two_threads_looked_at_once() -> None:
     batches[0].other = table.pending
     assert table.pending() is batches[1]
     assert not table.done()
+
+
+def test_a_table_waits_for_what_was_given_up_and_is_on_the_wire_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its memory is not free before it is answered. The wait for that was none: it went round for ever."""
+    rig = Rig(**{"delivery.timeout.ms": 31_000, "buffer.memory": 100})
+    rig.send(b"first")
+    rig.flush()
+    rig.world.pass_time(1)
+    rig.logs.next_answers = [HOLD]
+    rig.send(b"late")
+    rig.core.sender.wake()
+    rig.world.pass_time(10)
+    rig.core.accumulator.oldest_incomplete().created_at -= 30  # type: ignore[union-attr]
+    rig.core.sender.answers.expire()
+    assert rig.core.accumulator.used_bytes
+    looks = 0
+    oldest = rig.core.accumulator.oldest_incomplete
+
+    def look() -> Any:
+        nonlocal looks
+        looks += 1
+        assert looks < 100, "it goes round and round"
+        return oldest()
+
+    monkeypatch.setattr(rig.core.accumulator, "oldest_incomplete", look)
+    rig.world.run(rig.core.room_for(80))
+    assert rig.core.accumulator.used_bytes == 0
