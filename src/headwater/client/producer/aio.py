@@ -183,7 +183,7 @@ class AsyncProducer:
                 if core.transactions is not None:
                     core.transactions.check_send()
                 await engine.run(core.room_for(source.slice_bytes))
-                delivery.add(core.accumulator.add_sections(queues, sections))
+                delivery.add(core.add_sections(queues, sections))
                 engine.submit(core.sender.wake)
         return delivery
 

@@ -23,6 +23,7 @@ from headwater.client.reactor.kernel import Signal, Task, TimedOut
 from headwater.client.session import Session
 from headwater.client.settings.producer import ProducerSettings
 from headwater.client.types import Topic
+from headwater.records.columns import Section
 from headwater.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 _UNSENT_LOOK = 0.001
@@ -237,17 +238,31 @@ class ProducerCore:
             self._room.notify()
 
     def allow_short_way(self) -> None:
-        """Looks whether a record may be appended without any further question. Called when something of it has
-        changed.
+        """Looks whether records may be appended, and whether without any further question. Called when something of it
+        has changed. Who asked before and appends now is too late: a commit, say, has flushed already.
         """
         writes = self.transactions is None or self.transactions.state is State.OPEN
-        self.plain = self.takes_plain and writes and self.fatal is None and not self.closed
+        is_open = writes and self.fatal is None and not self.closed
+        self.plain = self.takes_plain and is_open
+        self.accumulator.shut(not is_open)
 
     def check(self) -> None:
         if self.fatal is not None:
             raise self.fatal
         if self.closed:
             raise ProducerClosed("the producer is closed")
+
+    def check_send(self) -> None:
+        self.check()
+        if self.transactions is not None:
+            self.transactions.check_send()
+
+    def add_sections(self, topic: TopicQueues, sections: list[Section]) -> list[ProducerBatch]:
+        """Those of a table. It may have waited for room, and its transaction may be over."""
+        batches = self.accumulator.add_sections(topic, sections)
+        if sections and not batches:
+            self.check_send()
+        return batches
 
     def fail(self, error: KafkaError) -> None:
         """There is no way on from here."""

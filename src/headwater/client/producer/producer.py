@@ -176,8 +176,7 @@ class Producer:
             self._core.transactions.check_send()
         if self._core.accumulator.used_bytes + slice_bytes > self._settings.buffer_bytes:
             self._run(self._core.room_for(slice_bytes), None)
-        self._core.check()
-        delivery.add(self._core.accumulator.add_sections(queues, sections))
+        delivery.add(self._core.add_sections(queues, sections))
         self._advance()
 
     # Transactions

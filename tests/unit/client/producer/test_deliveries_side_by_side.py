@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 
-from headwater.base.errors import ErrorCode
+from headwater.base.errors import ErrorCode, UserError
 from headwater.client.producer.arrow import TableDelivery
+from headwater.client.producer.types import ProducerClosed
 from headwater.records.columns import Section
 from headwater.records.pure.appending import BatchAppender
 from unit.client.producer.producer_fakes import HOLD, Face, Rig
+from unit.client.producer.transaction_fakes import Coordinated
 
 
 def _section(value: bytes) -> Section:
@@ -98,3 +100,56 @@ def test_a_table_waits_for_what_was_given_up_and_is_on_the_wire_still(monkeypatc
     monkeypatch.setattr(rig.core.accumulator, "oldest_incomplete", look)
     rig.world.run(rig.core.room_for(80))
     assert rig.core.accumulator.used_bytes == 0
+
+
+@pytest.mark.parametrize("new", [True, False])
+def test_a_record_whose_serializer_takes_longer_than_the_commit_is_not_in_the_next_transaction(*, new: bool) -> None:
+    """The serializer asked a registry, say, while another thread committed."""
+    during: list[Callable[[], None]] = []
+
+    def serialize(value: bytes) -> bytes:
+        if during:
+            during.pop()()
+        return value
+
+    rig = Coordinated(new=new, **{"value.serializer": serialize})
+    rig.init()
+    rig.transactions.begin()
+    rig.send(b"first")
+    during.append(rig.commit)
+    with pytest.raises(UserError, match="No transaction is open"):
+        rig.put(b"late")
+    rig.transactions.begin()
+    rig.send(b"next")
+    rig.commit()
+    assert rig.logs.values[0] == [b"first", b"next"]
+
+
+def test_a_record_that_comes_after_all_when_the_producer_is_closed_is_refused() -> None:
+    """Nobody would ever have told its callback."""
+    during: list[Callable[[], Any]] = []
+
+    def serialize(value: bytes) -> bytes:
+        if during:
+            during.pop()()
+        return value
+
+    rig = Rig(**{"value.serializer": serialize})
+    during.append(lambda: rig.world.run(rig.core.close(1)))
+    with pytest.raises(ProducerClosed):
+        rig.put(b"late")
+    assert rig.core.accumulator.used_bytes == 0
+
+
+def test_a_table_whose_slice_waited_for_room_over_the_end_of_its_transaction_is_refused() -> None:
+    rig = Coordinated(new=True)
+    rig.init()
+    rig.transactions.begin()
+    rig.commit()
+    with pytest.raises(UserError, match="No transaction is open"):
+        rig.core.add_sections(rig.topic, [_section(b"late")])
+    rig.transactions.begin()
+    (batch,) = rig.core.add_sections(rig.topic, [_section(b"next")])
+    rig.commit()
+    assert batch.done
+    assert rig.logs.values[0] == [b"next"]
