@@ -261,8 +261,8 @@ class Producer:
         """Sends what is left, for as long as `timeout` seconds, and ends. What was not sent then has failed."""
         if self._finished:
             return
-        self._finished = True
         self._refuse_in_callback("close")
+        self._finished = True
         try:
             self._engine.run(self._core.close(timeout))
         finally:

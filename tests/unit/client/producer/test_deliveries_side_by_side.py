@@ -7,6 +7,7 @@ import pytest
 
 from headwater.base.errors import ErrorCode, UserError
 from headwater.client.producer.arrow import TableDelivery
+from headwater.client.producer.producer import Producer
 from headwater.client.producer.types import ProducerClosed
 from headwater.records.columns import Section
 from headwater.records.pure.appending import BatchAppender
@@ -153,3 +154,23 @@ def test_a_table_whose_slice_waited_for_room_over_the_end_of_its_transaction_is_
     rig.commit()
     assert batch.done
     assert rig.logs.values[0] == [b"next"]
+
+
+def _producer() -> Producer:
+    return Producer({"bootstrap.servers": "localhost:1"})
+
+
+def test_a_producer_whose_callback_tried_to_close_it_can_be_closed() -> None:
+    """The refused call counted as the one that closes, and the next one did nothing."""
+    producer = _producer()
+    refused: list[str] = []
+
+    def callback(_: object) -> None:
+        with pytest.raises(UserError, match="cannot close") as raised:
+            producer.close()
+        refused.append(raised.value.what)
+
+    producer._engine.submit(lambda: producer._answers._call_back([(None, callback)]))  # type: ignore[list-item]
+    assert refused
+    producer.close()
+    assert producer._core.closed
