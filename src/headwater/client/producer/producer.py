@@ -10,7 +10,7 @@ that linger, retries, and answers that nobody waits for. Callbacks are run by wh
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from time import time_ns
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
@@ -59,7 +59,6 @@ class Producer:
         self._append = self._core.accumulator.append
         self._put = Intake(self._core, chosen).put
         self._posted = False
-        self._finished = False
 
     # Records
 
@@ -258,13 +257,13 @@ class Producer:
         return self._engine.submit(self._core.metrics)
 
     def close(self, timeout: float | None = None) -> None:
-        """Sends what is left, for as long as `timeout` seconds, and ends. What was not sent then has failed."""
-        if self._finished:
-            return
+        """Sends what is left, for as long as `timeout` seconds, and ends. What was not sent then has failed. Of several
+        threads that close it, none returns before it is closed; the shortest `timeout` counts.
+        """
         self._refuse_in_callback("close")
-        self._finished = True
         try:
-            self._engine.run(self._core.close(timeout))
+            with suppress(Closed):  # it was closed before, or another thread was faster
+                self._engine.run(self._core.close(timeout))
         finally:
             self._engine.close()
 

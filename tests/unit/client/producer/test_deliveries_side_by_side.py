@@ -1,14 +1,18 @@
 """Deliveries that several threads look at, and records that come while something else is under way."""
 
+import asyncio
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from headwater.base.errors import ErrorCode, UserError
+from headwater.client.producer.aio import AsyncProducer
 from headwater.client.producer.arrow import TableDelivery
 from headwater.client.producer.producer import Producer
 from headwater.client.producer.types import ProducerClosed
+from headwater.client.reactor.kernel import Future
 from headwater.records.columns import Section
 from headwater.records.pure.appending import BatchAppender
 from unit.client.producer.producer_fakes import HOLD, Face, Rig
@@ -174,3 +178,45 @@ def test_a_producer_whose_callback_tried_to_close_it_can_be_closed() -> None:
     assert refused
     producer.close()
     assert producer._core.closed
+
+
+def test_a_thread_that_closes_a_producer_while_another_does_waits_as_well() -> None:
+    """It went on, and ended the process, say, with records under way."""
+    producer = _producer()
+    entered, sent = threading.Event(), Future[None]()
+
+    async def close(_: float | None) -> None:
+        entered.set()
+        await sent
+
+    producer._core.close = close  # type: ignore[method-assign]
+    threads = [threading.Thread(target=producer.close) for _ in range(2)]
+    threads[0].start()
+    assert entered.wait(60)
+    threads[1].start()
+    threads[1].join(0.05)
+    assert threads[1].is_alive()
+    producer._engine.submit(lambda: sent.resolve(None))
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+
+
+def test_a_task_that_closes_a_producer_while_another_does_waits_as_well() -> None:
+    async def play() -> None:
+        producer = AsyncProducer({"bootstrap.servers": "localhost:1"})
+        async with producer:
+            sent = Future[None]()
+
+            async def close(_: float | None) -> None:
+                await sent
+
+            producer._core.close = close  # type: ignore[method-assign]
+            closing = [asyncio.ensure_future(producer.close()) for _ in range(2)]
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            assert not any(each.done() for each in closing)
+            producer._begin().submit(lambda: sent.resolve(None))
+            await asyncio.wait_for(asyncio.gather(*closing), 60)
+
+    asyncio.run(play())
