@@ -278,7 +278,11 @@ class Producer:
     # What deliveries need
 
     def wait_for(self, awaited: Awaited, timeout: float | None) -> None:
-        self._run(self._core.delivered(awaited), timeout)
+        try:
+            self._run(self._core.delivered(awaited), timeout)
+        except ProducerClosed:
+            if awaited.pending() is not None:
+                raise
 
     def hurry(self, awaited: Awaited) -> None:
         self._engine.network.post(lambda: self._sender.hurry(awaited))

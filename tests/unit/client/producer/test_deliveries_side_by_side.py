@@ -10,6 +10,7 @@ import pytest
 from headwater.base.errors import ErrorCode, UserError
 from headwater.client.producer.aio import AsyncProducer
 from headwater.client.producer.arrow import TableDelivery
+from headwater.client.producer.batch import Delivery
 from headwater.client.producer.producer import Producer
 from headwater.client.producer.types import ProducerClosed
 from headwater.client.reactor.kernel import Future
@@ -220,3 +221,13 @@ def test_a_task_that_closes_a_producer_while_another_does_waits_as_well() -> Non
             await asyncio.wait_for(asyncio.gather(*closing), 60)
 
     asyncio.run(play())
+
+
+def test_a_delivery_that_is_done_when_the_producer_closes_tells_how() -> None:
+    """Between the look at it and the wait for it another thread had closed the producer."""
+    producer, rig = _producer(), Rig()
+    delivery = rig.send(b"v")
+    rig.flush()
+    producer.close()
+    producer.wait_for(delivery, None)
+    assert isinstance(delivery, Delivery)
