@@ -65,8 +65,10 @@ class AsyncConsumer(ConsumerFace):
     # What to read
 
     async def unsubscribe(self) -> None:
-        await self._last_event()
-        await self._engine.run(self._core.unsubscribe())
+        try:
+            await self._last_event()
+        finally:  # a listener that raises does not keep the consumer in its group
+            await self._engine.run(self._core.unsubscribe())
 
     # Reading
 

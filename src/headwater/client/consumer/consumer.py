@@ -63,8 +63,10 @@ class Consumer(ConsumerFace):
 
     def unsubscribe(self) -> None:
         with self._entered():
-            self._last_event()
-            self._engine.run(self._core.unsubscribe())
+            try:
+                self._last_event()
+            finally:  # a listener that raises does not keep the consumer in its group
+                self._engine.run(self._core.unsubscribe())
 
     # Reading
 
