@@ -1,4 +1,4 @@
-"""What a listener raises: it is told, and the consumer leaves its group all the same."""
+"""What a listener, or a callback of a commit, raises: it is told, and the consumer leaves its group all the same."""
 
 import asyncio
 from typing import Any
@@ -7,6 +7,7 @@ import pytest
 
 from headwater.base.ids import TopicPartition
 from headwater.client.consumer.aio import AsyncConsumer
+from headwater.client.consumer.commits import Finished
 from headwater.client.consumer.consumer import Consumer
 from headwater.client.consumer.membership.port import Departure, RebalanceEvent, RebalanceKind
 
@@ -59,5 +60,44 @@ def test_nor_in_asyncio() -> None:
                 await consumer.unsubscribe()
             assert member.left
             assert consumer.subscription() == []
+
+    asyncio.run(play())
+
+
+def _finish(consumer: Any, told: list[str]) -> None:
+    def callback(name: str) -> Any:
+        def call(*_: object) -> None:
+            told.append(name)
+            if name == "first":
+                raise ValueError("of the callback")
+
+        return call
+
+    consumer._core.commits.finished.extend(Finished(callback(name), {}, None) for name in ("first", "second"))
+
+
+@pytest.mark.parametrize("listener", [True, False])
+def test_close_calls_back_for_all_commits_whatever_is_raised(*, listener: bool) -> None:
+    told: list[str] = []
+    consumer = Consumer(SETTINGS)
+    if listener:
+        joined(consumer)
+    _finish(consumer, told)
+    with pytest.raises(ValueError, match="of the callback"):
+        consumer.close()
+    assert told == ["first", "second"]
+
+
+@pytest.mark.parametrize("listener", [True, False])
+def test_close_calls_back_for_all_commits_in_asyncio(*, listener: bool) -> None:
+    async def play() -> None:
+        told: list[str] = []
+        consumer = AsyncConsumer(SETTINGS)
+        if listener:
+            joined(consumer)
+        _finish(consumer, told)
+        with pytest.raises(ValueError, match="of the callback"):
+            await consumer.close()
+        assert told == ["first", "second"]
 
     asyncio.run(play())
