@@ -190,7 +190,10 @@ class Answers:
             self._meter.splits += 1
         else:
             assert verdict is Verdict.FAIL
-            self._sequences.failed(queue, batch, error.code)
+            if error.code.retriable:  # its retries are over: it may have been written, and so may those behind it
+                self._sequences.given_up(queue, batch)
+            else:
+                self._sequences.failed(queue, batch, error.code)
             self._finish(batch, NO_OFFSET, NO_TIME, error)
 
     def _try_again(self, batch: ProducerBatch, error: KafkaError, *, pause: bool) -> None:
