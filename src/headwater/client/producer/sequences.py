@@ -166,8 +166,8 @@ class Sequences:
             if not stale and not self._bump():
                 return
             queue.needs_new_epoch = False
-        elif not stale or (queue.waiting and queue.waiting[0].has_sequence and queue.producer_id == self.producer_id):
-            return
+        elif not stale or (queue.waiting and queue.waiting[0].has_sequence):
+            return  # a retry may have been written: only under its own name and number is it known again
         numbered = [batch for batch in queue.waiting if batch.has_sequence]
         self._renumber(queue, numbered)
 

@@ -1,6 +1,8 @@
 """Numbers of batches while others of the producer fail: nothing is written twice, nothing stands still."""
 
 from headwater.base.errors import ErrorCode
+from headwater.client.producer.sequences import EPOCH_MAX
+from headwater.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from unit.client.producer.producer_fakes import CLOSE, Rig
 
 RETRIABLE = ErrorCode.NOT_ENOUGH_REPLICAS
@@ -23,3 +25,33 @@ def test_a_batch_behind_one_whose_retries_are_over_is_not_written_twice() -> Non
     rig.flush()
     assert last.exception() is None
     assert rig.logs.values[0] == [b"first", b"second", b"third", b"fourth"]
+
+
+def _at_the_last_epoch(partitions: int) -> Rig:
+    rig = Rig(partitions)
+    ids = iter([7, 8])
+    rig.broker.on(
+        InitProducerIdRequest,
+        lambda _: InitProducerIdResponse(
+            producer_id=(taken := next(ids)), producer_epoch=EPOCH_MAX if taken == 7 else 0
+        ),
+    )
+    for partition in range(partitions):
+        rig.send(b"first", partition=partition)
+    rig.flush()
+    return rig
+
+
+def test_a_retry_keeps_its_number_when_another_partition_needs_a_new_id() -> None:
+    """It was written, and only its answer was lost: under the new id it was written again."""
+    rig = _at_the_last_epoch(2)
+    rig.logs.after_answers = [CLOSE]
+    delivery = rig.send(b"second", partition=1)
+    rig.world.pass_time(0.01)
+    rig.logs.next_answers = [ErrorCode.INVALID_RECORD]
+    rig.send(b"refused", partition=0)
+    rig.world.pass_time(0.01)
+    rig.send(b"third", partition=0)
+    rig.flush()
+    assert delivery.exception() is None
+    assert rig.logs.values == {0: [b"first", b"third"], 1: [b"first", b"second"]}
