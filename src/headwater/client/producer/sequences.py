@@ -57,6 +57,8 @@ class Sequences:
         """Whether the first waiting batch may be sent now, as far as order is concerned."""
         if not self.idempotent:
             return True
+        if not self.ready:
+            return False  # the last epoch is over, and the new id has not come yet
         self._take_on_epoch(queue)
         if queue.needs_new_epoch:
             return False

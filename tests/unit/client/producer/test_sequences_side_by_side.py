@@ -1,9 +1,11 @@
 """Numbers of batches while others of the producer fail: nothing is written twice, nothing stands still."""
 
+from typing import Any
+
 from headwater.base.errors import ErrorCode
 from headwater.client.producer.sequences import EPOCH_MAX
 from headwater.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from unit.client.producer.producer_fakes import CLOSE, Rig
+from unit.client.producer.producer_fakes import CLOSE, HOLD, Rig
 
 RETRIABLE = ErrorCode.NOT_ENOUGH_REPLICAS
 
@@ -42,6 +44,19 @@ def _at_the_last_epoch(partitions: int) -> Rig:
     return rig
 
 
+def test_batches_that_wait_for_a_new_id_after_the_last_epoch_do_not_wait_for_another_send() -> None:
+    rig = _at_the_last_epoch(1)
+    rig.logs.next_answers = [ErrorCode.INVALID_RECORD]
+    begun = rig.world.now
+    refused, *rest = [rig.send(value) for value in (b"refused", b"second", b"third")]
+    rig.flush()
+    assert rig.world.now - begun < 5
+    assert refused.exception() is not None
+    assert [each.exception() for each in rest] == [None, None]
+    assert rig.logs.values[0] == [b"first", b"second", b"third"]
+    assert [(each.producer_id, each.base_sequence) for each in rig.logs.headers] == [(7, 0), (8, 0), (8, 1)]
+
+
 def test_a_retry_keeps_its_number_when_another_partition_needs_a_new_id() -> None:
     """It was written, and only its answer was lost: under the new id it was written again."""
     rig = _at_the_last_epoch(2)
@@ -55,3 +70,21 @@ def test_a_retry_keeps_its_number_when_another_partition_needs_a_new_id() -> Non
     rig.flush()
     assert delivery.exception() is None
     assert rig.logs.values == {0: [b"first", b"third"], 1: [b"first", b"second"]}
+
+
+def test_no_batch_is_sent_without_an_id_while_a_new_one_is_asked_for() -> None:
+    rig = _at_the_last_epoch(2)
+    rig.logs.next_answers = [ErrorCode.INVALID_RECORD]
+    rig.send(b"refused", partition=0)
+    rig.world.pass_time(0.01)
+    answer: Any = rig.broker._answers[InitProducerIdRequest.KEY]
+    rig.broker.on(InitProducerIdRequest, lambda _: HOLD)
+    for partition in (0, 1):
+        rig.put(b"second", partition=partition)
+    rig.core.sender.flush()
+    rig.world.pass_time(0.1)
+    (held,) = rig.broker.held
+    rig.broker.answer_held(answer(held.request))
+    rig.flush()
+    assert rig.logs.values == {0: [b"first", b"second"], 1: [b"first", b"second"]}
+    assert {each.producer_id for each in rig.logs.headers} == {7, 8}
