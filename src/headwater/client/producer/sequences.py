@@ -116,6 +116,8 @@ class Sequences:
         if self.transactional:
             if code == ErrorCode.UNKNOWN_PRODUCER_ID:
                 queue.next_sequence, queue.last_acked_sequence = 0, NO_SEQUENCE
+        elif _any_before(queue, batch):
+            queue.unresolved = True  # those before it may have been written: they end under their numbers first
         else:
             queue.needs_new_epoch = True
 
@@ -137,7 +139,8 @@ class Sequences:
             is_next = (
                 queue.last_acked_sequence == NO_SEQUENCE and batch.base_sequence == 0
             ) or batch.base_sequence == following(queue.last_acked_sequence, 1)
-            if not queue.unresolved and (batch.resequenced or not is_next):
+            one_missing = not queue.unresolved and (batch.resequenced or not is_next)
+            if one_missing or _any_before(queue, batch):
                 return Verdict.RETRY  # one before it is to be written first
         elif log_start_offset >= 0 and (batch.resequenced or queue.last_acked_offset < log_start_offset):
             if self.transactional and not batch.resequenced:
@@ -193,6 +196,11 @@ class Sequences:
 
 def _distance(start: int, end: int) -> int:
     return (end - start) & _SEQUENCE_MASK
+
+
+def _any_before(queue: PartitionQueue, batch: ProducerBatch) -> bool:
+    """Whether a batch with a lower number is still under way."""
+    return any(each.has_sequence and _precedes(each, batch) for each in (*queue.waiting, *queue.wire))
 
 
 def _precedes(batch: ProducerBatch, other: ProducerBatch) -> bool:

@@ -5,6 +5,7 @@ from typing import Any
 from headwater.base.errors import ErrorCode
 from headwater.client.producer.sequences import EPOCH_MAX
 from headwater.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from headwater.wire.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from unit.client.producer.producer_fakes import CLOSE, HOLD, Rig
 
 RETRIABLE = ErrorCode.NOT_ENOUGH_REPLICAS
@@ -26,6 +27,24 @@ def test_a_batch_behind_one_whose_retries_are_over_is_not_written_twice() -> Non
     last = rig.send(b"fourth")
     rig.flush()
     assert last.exception() is None
+    assert rig.logs.values[0] == [b"first", b"second", b"third", b"fourth"]
+
+
+def test_a_retry_before_a_batch_that_is_refused_is_not_written_twice() -> None:
+    """It was written, and not replicated in time; the new epoch that the refused one asked for gave it a new number."""
+    rig = Rig()
+    rig.send(b"first")
+    rig.flush()
+    late = PartitionProduceResponse(index=0, error_code=int(ErrorCode.REQUEST_TIMED_OUT))
+    topic = TopicProduceResponse(name="t", topic_id=rig.topic.topic_id, partition_responses=[late])
+    rig.logs.next_answers = [0, ErrorCode.INVALID_RECORD]
+    rig.logs.after_answers = [ProduceResponse(responses=[topic])]
+    second, refused, third = [rig.send(value) for value in (b"second", b"refused", b"third")]
+    rig.flush()
+    assert refused.exception() is not None
+    assert (second.exception(), third.exception()) == (None, None)
+    rig.send(b"fourth")
+    rig.flush()
     assert rig.logs.values[0] == [b"first", b"second", b"third", b"fourth"]
 
 
