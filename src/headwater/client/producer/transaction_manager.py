@@ -268,6 +268,8 @@ class TransactionManager:
             self.error = error
             self._core.sender.fail_waiting(TransactionFailed(error))
             self._bump_wanted = True
+        elif self.state is State.ABORTING:
+            self._bump_wanted = True  # what failed may have reached the coordinator all the same
 
     # Inside
 

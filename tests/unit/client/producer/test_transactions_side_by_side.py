@@ -8,6 +8,7 @@ from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.base.ids import TopicPartition
 from headwater.client.producer.transaction_manager import State
 from headwater.client.producer.types import TransactionAborted, TransactionFailed
+from headwater.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from headwater.wire.messages.end_txn import EndTxnRequest
 from headwater.wire.messages.init_producer_id import InitProducerIdRequest
 from headwater.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
@@ -221,3 +222,19 @@ def test_close_ends_a_commit_that_ran_out_of_time(rig: Coordinated) -> None:
     assert rig.transactions.state is State.COMMITTING
     rig.world.run(rig.core.close(10))
     assert [each.committed for each in rig.broker.received(EndTxnRequest)] == [True, True]
+
+
+def test_an_abort_that_cannot_know_whether_a_partition_was_added_takes_a_new_epoch() -> None:
+    """AddPartitionsToTxn had arrived, and its answer had not: the coordinator kept the transaction open."""
+    rig = Coordinated(new=False, **{"max.block.ms": 2000})
+    rig.init()
+    rig.transactions.begin()
+    rig.broker.on(AddPartitionsToTxnRequest, lambda _: HOLD)
+    rig.send(b"v")
+    rig.world.pass_time(0.1)
+    aborting = rig.world.kernel.spawn(rig.transactions.abort())
+    rig.world.pass_time(2.1)
+    rig.broker.disconnect()
+    rig.world.finish(aborting)
+    assert rig.transactions.state is State.READY
+    assert rig.asked()[-1] == "InitProducerId"  # ends what the coordinator has
