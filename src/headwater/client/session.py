@@ -253,11 +253,16 @@ class Session:
                 problem: KafkaError = error
             else:
                 found = response.coordinators[0] if response.coordinators else response  # before v4 there is one only
-                if not found.error_code:
-                    self._remember(Broker(found.node_id, found.host, found.port))
+                if found.error_code:
+                    problem = error_for(found.error_code, found.error_message)
+                elif found.node_id < 0 or not found.host:
+                    problem = KafkaError(
+                        ErrorCode.COORDINATOR_NOT_AVAILABLE, f"nobody is named as coordinator of {key!r}"
+                    )
+                else:
+                    self._learn_address(found.node_id, Address(found.host, found.port))
                     self._coordinators[key_type, key] = found.node_id
                     return found.node_id
-                problem = error_for(found.error_code, found.error_message)
             if not (problem.code.retriable or isinstance(problem, BootstrapFailed)) or not await self.pause(
                 attempt, deadline
             ):
@@ -425,9 +430,11 @@ class Session:
         """An answer named a broker and its address."""
         self.view.brokers[broker.id] = broker
 
-    def _remember(self, broker: Broker) -> None:
-        if broker.id not in self.view.brokers:
-            self.view.brokers[broker.id] = broker
+    def _learn_address(self, broker_id: int, address: Address) -> None:
+        """What metadata said before may be the address of its former life."""
+        known = self.view.brokers.get(broker_id)
+        if known is None or Address(known.host, known.port) != address:
+            self.learn_broker(Broker(broker_id, address.host, address.port))
 
     # Time
 

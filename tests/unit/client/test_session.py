@@ -4,6 +4,7 @@ import pytest
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicPartition
+from headwater.client.addresses import Address
 from headwater.client.errors import BootstrapFailed, ConnectionFailed, UnknownTopic
 from headwater.client.reactor.link import Link
 from headwater.client.session import KeyType
@@ -119,6 +120,30 @@ def test_the_link_to_a_coordinator_leads_to_its_successor_when_it_dies() -> None
     first.stop()
     link = world.run(session.coordinator_link("id", KeyType.TRANSACTION))
     assert link.address == second.address
+
+
+def test_a_coordinator_that_came_back_elsewhere_is_found_where_the_answer_says() -> None:
+    """The address of its former life was known by the metadata, and dialled until the time was up."""
+    world = FakeWorld()
+    bootstrap, coordinator = world.broker(0), world.broker(1)
+    bootstrap.on_key(10, lambda _: _coordinator(coordinator))
+    session = world.session()
+    assert world.run(session.coordinator_link("id", KeyType.TRANSACTION)).address == coordinator.address
+    coordinator.stop()
+    del world.brokers[coordinator.address]
+    coordinator = FakeBroker(world, 1, Address("elsewhere", 9092))
+    world.brokers[coordinator.address] = coordinator
+    assert world.run(session.coordinator_link("id", KeyType.TRANSACTION)).address == coordinator.address
+
+
+def test_an_answer_without_an_address_is_no_coordinator() -> None:
+    """It counted as broker -1 of the cluster, or as another broker of no host, and metadata was asked for it."""
+    world = FakeWorld()
+    broker = world.broker(0)
+    nowhere = FindCoordinatorResponse(coordinators=[Coordinator(key="g", node_id=-1, host="", port=-1)], node_id=-1)
+    answers = [nowhere, _coordinator(broker)]
+    broker.on_key(10, lambda _: answers.pop(0))
+    assert world.run(world.session().coordinator("g")) == 0
 
 
 def _coordinator(broker: FakeBroker) -> FindCoordinatorResponse:

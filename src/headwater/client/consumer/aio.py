@@ -65,8 +65,10 @@ class AsyncConsumer(ConsumerFace):
     # What to read
 
     async def unsubscribe(self) -> None:
-        await self._last_event()
-        await self._engine.run(self._core.unsubscribe())
+        try:
+            await self._last_event()
+        finally:  # a listener that raises does not keep the consumer in its group
+            await self._engine.run(self._core.unsubscribe())
 
     # Reading
 
@@ -158,10 +160,10 @@ class AsyncConsumer(ConsumerFace):
             try:
                 await self._last_event()
             finally:  # a listener that raises does not keep the consumer in its group
-                await self._engine.run(self._core.close(round(limit * 1000), departure))
-            while self._core.commits.finished:
-                callback, offsets, error = self._core.commits.finished.popleft()
-                await _called(callback(offsets, error))
+                try:
+                    await self._engine.run(self._core.close(round(limit * 1000), departure))
+                finally:
+                    await self._call_back()
         finally:
             self._closed = True
             self._engine.submit(self._core.session.close)
@@ -247,6 +249,19 @@ class AsyncConsumer(ConsumerFace):
             event = self._engine.submit(self._core.stop_membership)
             if event is not None:
                 await self._rebalance(event, acknowledge=False)
+
+    async def _call_back(self) -> None:
+        """All of them; then what the first of them raised is raised."""
+        raised: Exception | None = None
+        finished = self._core.commits.finished
+        while finished:
+            callback, offsets, error = finished.popleft()
+            try:
+                await _called(callback(offsets, error))
+            except Exception as problem:  # noqa: BLE001 (it is the user's, and raised below)
+                raised = raised or problem
+        if raised is not None:
+            raise raised
 
     def _do(self, action: Callable[[], T]) -> T:
         self._check_open()

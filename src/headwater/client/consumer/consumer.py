@@ -63,8 +63,10 @@ class Consumer(ConsumerFace):
 
     def unsubscribe(self) -> None:
         with self._entered():
-            self._last_event()
-            self._engine.run(self._core.unsubscribe())
+            try:
+                self._last_event()
+            finally:  # a listener that raises does not keep the consumer in its group
+                self._engine.run(self._core.unsubscribe())
 
     # Reading
 
@@ -159,9 +161,11 @@ class Consumer(ConsumerFace):
                 try:
                     self._last_event()
                 finally:  # a listener that raises does not keep the consumer in its group
-                    with contextlib.suppress(TimedOut):  # whatever did not end in time ends with the connections
-                        self._engine.run(self._core.close(round(limit * 1000), departure), timeout=limit + 1)
-                self._call_back()
+                    try:
+                        with contextlib.suppress(TimedOut):  # whatever did not end in time ends with the connections
+                            self._engine.run(self._core.close(round(limit * 1000), departure), timeout=limit + 1)
+                    finally:
+                        self._call_back()
             finally:
                 self._closed = True
                 self._engine.submit(self._core.session.close)
@@ -214,10 +218,17 @@ class Consumer(ConsumerFace):
             self._rebalance(event, acknowledge=False)
 
     def _call_back(self) -> None:
+        """All of them; then what the first of them raised is raised."""
+        raised: Exception | None = None
         finished = self._core.commits.finished
         while finished:
             callback, offsets, error = finished.popleft()
-            callback(offsets, error)
+            try:
+                callback(offsets, error)
+            except Exception as problem:  # noqa: BLE001 (it is the user's, and raised below)
+                raised = raised or problem
+        if raised is not None:
+            raise raised
 
     def _do(self, action: Callable[[], T]) -> T:
         with self._entered():

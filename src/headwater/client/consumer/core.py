@@ -248,9 +248,12 @@ class ConsumerCore:
         return Turn(None, None, taken, seen)
 
     def _raise_errors(self) -> None:
-        for errors in (self.resolver.errors, self.fetcher.errors):
-            if errors:
-                raise errors.pop(0) if isinstance(errors, list) else errors.popleft()
+        unresolved, self.resolver.error = self.resolver.error, None
+        if unresolved is not None:
+            raise unresolved
+        refused = self.fetcher.next_error()
+        if refused is not None:
+            raise refused
         broken = self.subscription.first_broken()
         if broken is not None and broken.error is not None:
             raise broken.error

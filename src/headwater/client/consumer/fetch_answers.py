@@ -45,7 +45,6 @@ class FetchAnswers(ABC):
         news: Callable[[], None],
     ) -> None:
         self.settings = settings
-        self.errors: deque[Exception] = deque()
         self.ready: deque[PartitionState] = deque()  # with buffers, in the order in which they are read
         self.dirty = True  # something changed that may make a fetch possible
         self.counters = dict.fromkeys(("fetches", "bytes", "fetch_errors", "records"), 0)
@@ -54,6 +53,21 @@ class FetchAnswers(ABC):
         self._resets = resets
         self._news = news
         self._retry: Timer | None = None
+        self._errors: dict[TopicPartition | None, Exception] = {}  # None: not of one partition
+
+    def tell(self, error: Exception, partition: TopicPartition | None = None) -> None:
+        """Poll raises it, once, however often it was met by then: while nobody polls, fetching goes on."""
+        self._errors[partition] = error
+        self._news()
+
+    def next_error(self) -> Exception | None:
+        """The oldest that poll has to raise. Those of partitions that were given up are not told."""
+        while self._errors:
+            partition = next(iter(self._errors))
+            error = self._errors.pop(partition)
+            if partition is None or partition in self._subscription.states:
+                return error
+        return None
 
     def enqueue(self, state: PartitionState, *, first: bool = False) -> None:
         """The reader is to look at it, once, however often it is said."""
@@ -113,8 +127,7 @@ class FetchAnswers(ABC):
             for state, _, _ in wanted.values():
                 self._back_off(state)
             if remedy_for(code) is Remedy.TELL:
-                self.errors.append(error_for(code, "the broker refused a fetch"))
-                self._news()
+                self.tell(error_for(code, "the broker refused a fetch"))
 
     def _take(self, state: PartitionState, data: PartitionData, wanted: Wanted) -> bool:
         """Whether records came."""
@@ -158,8 +171,7 @@ class FetchAnswers(ABC):
         if remedy is Remedy.REFRESH:
             stale.add(state.partition.topic)
         elif remedy is Remedy.TELL:
-            self.errors.append(error_for(data.error_code, str(state.partition)))
-            self._news()
+            self.tell(error_for(data.error_code, str(state.partition)), state.partition)
 
     def _reset(self, state: PartitionState, data: PartitionData) -> None:
         diverging = data.diverging_epoch

@@ -164,8 +164,7 @@ class Fetcher(FetchAnswers):
             if error.code.retriable or error.code == ErrorCode.BROKER_NOT_AVAILABLE:
                 self._disconnected(broker, error)
             else:
-                self.errors.append(error)
-                self._news()
+                self.tell(error)
             await self._session.pause(0, float("inf"))
         else:
             if response is not None:
@@ -176,8 +175,7 @@ class Fetcher(FetchAnswers):
     def _fetched(self, broker: int, task: Future[None]) -> None:
         del self._under_way[broker]
         if isinstance(task.error, Exception):  # an assertion of ours: whoever polls is to hear of it
-            self.errors.append(task.error)
-            self._news()
+            self.tell(task.error)
         elif not self._closed:
             self._again()
 

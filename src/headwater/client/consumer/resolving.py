@@ -1,7 +1,7 @@
 """Where a partition without a position begins: at the group's committed offset, else by `auto.offset.reset`.
 
 Runs by itself while some partition has no position, and tries again while brokers cannot be reached. What the user has
-to mend (no offset and no policy, no permission) breaks the partition, or goes to `errors`, which poll raises. Owned by
+to mend (no offset and no policy, no permission) breaks the partition, or goes to `error`, which poll raises. Owned by
 the core.
 """
 
@@ -86,7 +86,7 @@ class Resolver:
         wall_clock_ms: Callable[[], int],
         changed: Callable[[], None],
     ) -> None:
-        self.errors: list[KafkaError] = []
+        self.error: KafkaError | None = None  # what poll has to raise
         self._session = session
         self._subscription = subscription
         self._policy = policy
@@ -146,7 +146,7 @@ class Resolver:
                 attempt = 0
             except KafkaError as error:
                 if not _may_pass(error):
-                    self.errors.append(error)
+                    self.error = error
                     self._changed()
                     return  # the next poll raises it, the one after tries again
                 await self._session.pause(attempt, float("inf"))

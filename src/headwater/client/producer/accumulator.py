@@ -37,6 +37,7 @@ class Accumulator:
         self.buffer_bytes = buffer_bytes
         self.closed: deque[PartitionQueue] = deque()
         self.record_count = 0  # ever appended; counted as batches close
+        self._limit_bytes = buffer_bytes  # -1: shut
         self._owner = owner
         self._clock = clock
         self._batch_bytes = max(batch_bytes, 1)
@@ -57,9 +58,9 @@ class Accumulator:
         headers: Sequence[tuple[str, Buffer | None]] = (),
         on_delivery: Callback | None = None,
     ) -> Delivery | None:
-        """The record's delivery; None if there is no room for it now."""
+        """The record's delivery; None if there is no room for it now, or none at all (`shut`)."""
         with self.lock:
-            if self.used_bytes >= self.buffer_bytes:
+            if self.used_bytes >= self._limit_bytes:
                 return None
             if partition is not None:
                 queue = topic.queues[partition]
@@ -91,10 +92,14 @@ class Accumulator:
             return queue.partition
 
     def add_sections(self, topic: TopicQueues, sections: list[Section]) -> list[ProducerBatch]:
-        """Batches that are complete already, of a table. Those without a partition go where the sticky choice leads."""
+        """Batches that are complete already, of a table. Those without a partition go where the sticky choice leads.
+        None at all if it is shut.
+        """
         topic.used_at = now = self._clock()
-        batches = []
+        batches: list[ProducerBatch] = []
         with self.lock:
+            if self.is_shut:
+                return batches
             for section in sections:
                 queue = topic.queues[section.partition] if section.partition >= 0 else topic.switch()
                 if queue.open is not None:
@@ -120,10 +125,19 @@ class Accumulator:
             return True
 
     @property
+    def is_shut(self) -> bool:
+        return self._limit_bytes < 0
+
+    @property
     def is_full(self) -> bool:
         return self.used_bytes >= self.buffer_bytes
 
     # For the owner of the kernel
+
+    def shut(self, shut: bool) -> None:
+        """Whether records are refused: what another thread has not appended by now will not come any more."""
+        with self.lock:
+            self._limit_bytes = -1 if shut else self.buffer_bytes
 
     def close_due(self, now: float) -> None:
         """Closes the batches that have lingered long enough."""
@@ -168,6 +182,7 @@ class Accumulator:
                 first += part.count
             self.used_bytes += sum(part.size_bytes for part in parts) - batch.size_bytes
             batch.parts = firsts
+            batch.data = None  # it is off the wire; who follows it to its parts keeps it
             for delivery, callback in batch.callbacks or ():
                 part = delivery.current()
                 part.callbacks = part.callbacks or []

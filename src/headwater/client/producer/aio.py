@@ -26,6 +26,7 @@ from headwater.client.producer.transaction_manager import OpenTransaction, Trans
 from headwater.client.producer.types import ProducerRecord, TransactionFailed
 from headwater.client.producer.waiting_sends import Place, WaitingSends
 from headwater.client.reactor.aio import AioEngine
+from headwater.client.reactor.kernel import Closed
 from headwater.client.serialization.lookups import LookupDeferred, Lookups, without_waiting
 from headwater.client.session import Session
 from headwater.client.settings.common import network, session_settings
@@ -183,7 +184,7 @@ class AsyncProducer:
                 if core.transactions is not None:
                     core.transactions.check_send()
                 await engine.run(core.room_for(source.slice_bytes))
-                delivery.add(core.accumulator.add_sections(queues, sections))
+                delivery.add(core.add_sections(queues, sections))
                 engine.submit(core.sender.wake)
         return delivery
 
@@ -204,13 +205,15 @@ class AsyncProducer:
         return self._core.metrics()
 
     async def close(self, timeout: float | None = None) -> None:
-        """Sends what is left, for as long as `timeout` seconds, and ends."""
-        if self._finished or self._engine is None:
-            self._finished = True
-            return
+        """Sends what is left, for as long as `timeout` seconds, and ends. As with `Producer`, who calls it beside
+        another waits as well.
+        """
         self._finished = True
+        if self._engine is None:
+            return
         try:
-            await self._engine.run(self._core.close(timeout))
+            with suppress(Closed):
+                await self._engine.run(self._core.close(timeout))
         finally:
             self._engine.close()
 

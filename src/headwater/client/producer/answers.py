@@ -131,6 +131,7 @@ class Answers:
             for queue in topic.queues:
                 while queue.waiting:
                     self._finish(queue.waiting.popleft(), NO_OFFSET, NO_TIME, error)
+        self._gate.memory_freed()
 
     def expire(self) -> None:
         """Gives up what is older than delivery.timeout.ms."""
@@ -138,6 +139,8 @@ class Answers:
         for batch in self._accumulator.incomplete():
             if batch.created_at > limit:
                 break
+            if batch.done:
+                continue  # it failed with its transaction, when one before it was given up
             self._accumulator.close_queue(batch.queue)
             if not batch.on_wire and batch in batch.queue.waiting:
                 batch.queue.waiting.remove(batch)
@@ -187,7 +190,10 @@ class Answers:
             self._meter.splits += 1
         else:
             assert verdict is Verdict.FAIL
-            self._sequences.failed(queue, batch, error.code)
+            if error.code.retriable:  # its retries are over: it may have been written, and so may those behind it
+                self._sequences.given_up(queue, batch)
+            else:
+                self._sequences.failed(queue, batch, error.code)
             self._finish(batch, NO_OFFSET, NO_TIME, error)
 
     def _try_again(self, batch: ProducerBatch, error: KafkaError, *, pause: bool) -> None:

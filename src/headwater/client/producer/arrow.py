@@ -56,22 +56,19 @@ class TableDelivery:
         return self.pending() is None
 
     def pending(self) -> ProducerBatch | None:
-        batches = self._batches
-        while self._first_pending < len(batches):
-            batch = batches[self._first_pending]
-            if batch.parts is not None:
-                batches[self._first_pending : self._first_pending + 1] = [part for _, part in batch.parts]
-            elif batch.done:
-                self._first_pending += 1
-            else:
-                return batch
-        return None
+        batches, at = self._batches, self._first_pending  # other threads may look as well, and be ahead or behind
+        batch = None
+        while at < len(batches) and batch is None:
+            batch = next((each for each in _undivided(batches[at]) if not each.done), None)
+            at += batch is None
+        self._first_pending = at
+        return batch
 
     def result(self, timeout: float | None = None) -> TableMetadata:
         """Raises the first error of any of its batches; the others may have been written all the same."""
         if not self.done():
             self._owner.wait_for(self, timeout)
-        for batch in self._batches:
+        for batch in self._written():
             if batch.error is not None:
                 raise batch.error
         return self._metadata()
@@ -96,9 +93,13 @@ class TableDelivery:
             yield from asyncio_wait(self, self._owner)
         return self.result(0)
 
+    def _written(self) -> Iterator[ProducerBatch]:
+        for batch in self._batches:
+            yield from _undivided(batch)
+
     def _metadata(self) -> TableMetadata:
         partitions: dict[int, PartitionOffsets] = {}
-        for batch in self._batches:
+        for batch in self._written():
             known = batch.base_offset >= 0
             first = batch.base_offset if known else NO_OFFSET
             last = batch.base_offset + batch.count - 1 if known else NO_OFFSET
@@ -108,6 +109,15 @@ class TableDelivery:
             count = batch.count + (before.record_count if before is not None else 0)
             partitions[batch.queue.partition] = PartitionOffsets(count, first, last)
         return TableMetadata(self.topic, self.count, dict(sorted(partitions.items())))
+
+
+def _undivided(batch: ProducerBatch) -> Iterator[ProducerBatch]:
+    """The batch, or what it was split into."""
+    if batch.parts is None:
+        yield batch
+    else:
+        for _, part in batch.parts:
+            yield from _undivided(part)
 
 
 class TableSource:

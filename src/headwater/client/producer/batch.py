@@ -218,27 +218,30 @@ class Delivery:
 
     def current(self) -> ProducerBatch:
         """The batch that the record is in now: a batch may have been split."""
-        batch = self._batch
-        while batch.parts is not None:
-            for first, part in reversed(batch.parts):
-                if self._index >= first:
-                    self._index -= first
-                    self._batch = batch = part
-                    break
-        return batch
+        return self._place()[0]
 
     def pending(self) -> ProducerBatch | None:
         batch = self.current()
         return None if batch.done else batch
 
+    def _place(self) -> tuple[ProducerBatch, int]:
+        """The batch, and which of its records. Looked for each time: any thread may, at the same time as others."""
+        batch, index = self._batch, self._index
+        while batch.parts is not None:
+            for first, part in reversed(batch.parts):
+                if index >= first:
+                    batch, index = part, index - first
+                    break
+        return batch, index
+
     def metadata(self) -> RecordMetadata:
-        batch = self.current()
+        batch, index = self._place()
         offset = batch.base_offset
         queue = batch.queue
         return RecordMetadata(
             queue.topic.name,
             queue.partition,
-            NO_OFFSET if offset < 0 else offset + self._index,
+            NO_OFFSET if offset < 0 else offset + index,
             self._timestamp_ms if batch.log_append_time_ms < 0 else batch.log_append_time_ms,
         )
 

@@ -23,6 +23,7 @@ from headwater.client.reactor.kernel import Signal, Task, TimedOut
 from headwater.client.session import Session
 from headwater.client.settings.producer import ProducerSettings
 from headwater.client.types import Topic
+from headwater.records.columns import Section
 from headwater.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 _UNSENT_LOOK = 0.001
@@ -181,12 +182,19 @@ class ProducerCore:
 
     async def room_for(self, size_bytes: int) -> None:
         """Waits until so much fits, or nothing else is there. For tables, whose slices come all at once."""
-        while self.accumulator.used_bytes and self.accumulator.used_bytes + size_bytes > self.settings.buffer_bytes:
-            self.check()
-            self.sender.flush()
-            oldest = self.accumulator.oldest_incomplete()
-            if oldest is not None:
-                await oldest.when_done()
+        self._waiting_for_room += 1
+        try:
+            while self.accumulator.used_bytes and self.accumulator.used_bytes + size_bytes > self.settings.buffer_bytes:
+                self.check()
+                freed = self._room.next()
+                self.sender.flush()
+                oldest = self.accumulator.oldest_incomplete()
+                if oldest is not None:
+                    await oldest.when_done()
+                elif not freed.done:  # what is left was given up on the wire, and is not off it yet
+                    await freed
+        finally:
+            self._waiting_for_room -= 1
         self.check()
 
     async def delivered(self, awaited: Awaited) -> None:
@@ -230,17 +238,31 @@ class ProducerCore:
             self._room.notify()
 
     def allow_short_way(self) -> None:
-        """Looks whether a record may be appended without any further question. Called when something of it has
-        changed.
+        """Looks whether records may be appended, and whether without any further question. Called when something of it
+        has changed. Who asked before and appends now is too late: a commit, say, has flushed already.
         """
         writes = self.transactions is None or self.transactions.state is State.OPEN
-        self.plain = self.takes_plain and writes and self.fatal is None and not self.closed
+        is_open = writes and self.fatal is None and not self.closed
+        self.plain = self.takes_plain and is_open
+        self.accumulator.shut(not is_open)
 
     def check(self) -> None:
         if self.fatal is not None:
             raise self.fatal
         if self.closed:
             raise ProducerClosed("the producer is closed")
+
+    def check_send(self) -> None:
+        self.check()
+        if self.transactions is not None:
+            self.transactions.check_send()
+
+    def add_sections(self, topic: TopicQueues, sections: list[Section]) -> list[ProducerBatch]:
+        """Those of a table. It may have waited for room, and its transaction may be over."""
+        batches = self.accumulator.add_sections(topic, sections)
+        if sections and not batches:
+            self.check_send()
+        return batches
 
     def fail(self, error: KafkaError) -> None:
         """There is no way on from here."""

@@ -53,12 +53,18 @@ class Intake:
             timestamp_ms = time_ns() // 1_000_000
         if partition is not None and not 0 <= partition < topic.count:
             raise topic.no_partition(partition)
-        if self._plain:
+        delivery = None
+        as_it_is = self._plain
+        if as_it_is:
             try:
-                return self._append(topic, partition, timestamp_ms, key, value, headers, on_delivery)
+                delivery = self._append(topic, partition, timestamp_ms, key, value, headers, on_delivery)
             except (TypeError, AttributeError, ValueError):
-                pass  # text, a dict of headers: the slower way takes them
-        return self._put_prepared(topic, value, key, partition, headers, timestamp_ms, on_delivery)
+                as_it_is = False  # text, a dict of headers: the slower way takes them
+        if not as_it_is:
+            delivery = self._put_prepared(topic, value, key, partition, headers, timestamp_ms, on_delivery)
+        if delivery is None and core.accumulator.is_shut:
+            core.check_send()  # a commit, or the end, came while the record was serialized
+        return delivery
 
     def _put_prepared(
         self,

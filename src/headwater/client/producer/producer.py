@@ -10,7 +10,7 @@ that linger, retries, and answers that nobody waits for. Callbacks are run by wh
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from time import time_ns
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
@@ -59,7 +59,6 @@ class Producer:
         self._append = self._core.accumulator.append
         self._put = Intake(self._core, chosen).put
         self._posted = False
-        self._finished = False
 
     # Records
 
@@ -176,8 +175,7 @@ class Producer:
             self._core.transactions.check_send()
         if self._core.accumulator.used_bytes + slice_bytes > self._settings.buffer_bytes:
             self._run(self._core.room_for(slice_bytes), None)
-        self._core.check()
-        delivery.add(self._core.accumulator.add_sections(queues, sections))
+        delivery.add(self._core.add_sections(queues, sections))
         self._advance()
 
     # Transactions
@@ -259,13 +257,13 @@ class Producer:
         return self._engine.submit(self._core.metrics)
 
     def close(self, timeout: float | None = None) -> None:
-        """Sends what is left, for as long as `timeout` seconds, and ends. What was not sent then has failed."""
-        if self._finished:
-            return
-        self._finished = True
+        """Sends what is left, for as long as `timeout` seconds, and ends. What was not sent then has failed. Of several
+        threads that close it, none returns before it is closed; the shortest `timeout` counts.
+        """
         self._refuse_in_callback("close")
         try:
-            self._engine.run(self._core.close(timeout))
+            with suppress(Closed):  # it was closed before, or another thread was faster
+                self._engine.run(self._core.close(timeout))
         finally:
             self._engine.close()
 
@@ -280,7 +278,11 @@ class Producer:
     # What deliveries need
 
     def wait_for(self, awaited: Awaited, timeout: float | None) -> None:
-        self._run(self._core.delivered(awaited), timeout)
+        try:
+            self._run(self._core.delivered(awaited), timeout)
+        except ProducerClosed:
+            if awaited.pending() is not None:
+                raise
 
     def hurry(self, awaited: Awaited) -> None:
         self._engine.network.post(lambda: self._sender.hurry(awaited))

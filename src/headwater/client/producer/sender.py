@@ -207,6 +207,8 @@ class Sender:
             del node.ready[queue]
             if queue.waiting:
                 node.ready[queue] = None  # behind the others: everyone has a turn
+        if not self._sequences.ready:  # one of them came to the end of the epochs
+            self._gate.want_producer_id()
         return batches
 
     def _may_go(self, queue: PartitionQueue, now: float) -> bool:

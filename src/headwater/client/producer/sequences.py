@@ -57,6 +57,8 @@ class Sequences:
         """Whether the first waiting batch may be sent now, as far as order is concerned."""
         if not self.idempotent:
             return True
+        if not self.ready:
+            return False  # the last epoch is over, and the new id has not come yet
         self._take_on_epoch(queue)
         if queue.needs_new_epoch:
             return False
@@ -114,6 +116,8 @@ class Sequences:
         if self.transactional:
             if code == ErrorCode.UNKNOWN_PRODUCER_ID:
                 queue.next_sequence, queue.last_acked_sequence = 0, NO_SEQUENCE
+        elif _any_before(queue, batch):
+            queue.unresolved = True  # those before it may have been written: they end under their numbers first
         else:
             queue.needs_new_epoch = True
 
@@ -123,6 +127,11 @@ class Sequences:
             queue.unresolved = True
             self._resolve(queue)
 
+    def has_gap(self, queue: PartitionQueue) -> bool:
+        """Whether the broker waits for a number that nobody will send. Only while nothing of the queue is under way."""
+        current = (queue.producer_id, queue.producer_epoch) == (self.producer_id, self.producer_epoch)
+        return current and queue.next_sequence != following(queue.last_acked_sequence, 1)
+
     def _judge_order(
         self, queue: PartitionQueue, batch: ProducerBatch, code: ErrorCode, log_start_offset: int
     ) -> Verdict:
@@ -130,7 +139,8 @@ class Sequences:
             is_next = (
                 queue.last_acked_sequence == NO_SEQUENCE and batch.base_sequence == 0
             ) or batch.base_sequence == following(queue.last_acked_sequence, 1)
-            if not queue.unresolved and (batch.resequenced or not is_next):
+            one_missing = not queue.unresolved and (batch.resequenced or not is_next)
+            if one_missing or _any_before(queue, batch):
                 return Verdict.RETRY  # one before it is to be written first
         elif log_start_offset >= 0 and (batch.resequenced or queue.last_acked_offset < log_start_offset):
             if self.transactional and not batch.resequenced:
@@ -161,8 +171,8 @@ class Sequences:
             if not stale and not self._bump():
                 return
             queue.needs_new_epoch = False
-        elif not stale or (queue.waiting and queue.waiting[0].has_sequence and queue.producer_id == self.producer_id):
-            return
+        elif not stale or (queue.waiting and queue.waiting[0].has_sequence):
+            return  # a retry may have been written: only under its own name and number is it known again
         numbered = [batch for batch in queue.waiting if batch.has_sequence]
         self._renumber(queue, numbered)
 
@@ -186,6 +196,11 @@ class Sequences:
 
 def _distance(start: int, end: int) -> int:
     return (end - start) & _SEQUENCE_MASK
+
+
+def _any_before(queue: PartitionQueue, batch: ProducerBatch) -> bool:
+    """Whether a batch with a lower number is still under way."""
+    return any(each.has_sequence and _precedes(each, batch) for each in (*queue.waiting, *queue.wire))
 
 
 def _precedes(batch: ProducerBatch, other: ProducerBatch) -> bool:

@@ -9,15 +9,18 @@ Two protocols. The old one tells the coordinator each partition and group before
 producer a new epoch, so that nothing late can leak into the next transaction. Which of the two is asked of the
 coordinator at `init` and at `begin`.
 
+Several threads may call at once. Of `init`, `commit`, `abort` and `prepare` one is under way at a time; whoever asks
+for the same meanwhile shares its outcome. A transaction ends after the offsets that are on their way into it.
+
 An error inside a transaction leaves the abort as the only way on (`TransactionFailed`). Being fenced is the end of the
 producer (`ProducerFenced`). A commit or abort that ran out of time may be called again: the coordinator knows it.
 
 Owned by the owner of the kernel; only `state` is read by others.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.base.ids import TopicPartition
@@ -33,11 +36,13 @@ from headwater.client.producer.transaction_calls import (
     uses_new_protocol,
 )
 from headwater.client.producer.types import ProducerFenced, TransactionAborted, TransactionFailed
-from headwater.client.reactor.kernel import Task
+from headwater.client.reactor.kernel import Future, Task
 from headwater.client.session import KeyType
 
 if TYPE_CHECKING:
     from headwater.client.producer.core import ProducerCore
+
+T = TypeVar("T")
 
 _FENCED: Final = frozenset((ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH))
 _FATAL: Final = _FENCED | {
@@ -57,7 +62,7 @@ class State(Enum):
     OPEN = auto()
     FAILED = auto()
     PREPARED = auto()
-    FLUSHING = auto()  # the commit has begun: what is there is written, and nothing comes to it
+    FLUSHING = auto()  # to be committed or prepared: what is there is written, and nothing comes to it
     COMMITTING = auto()
     ABORTING = auto()
 
@@ -71,6 +76,15 @@ class OpenTransaction(NamedTuple):
     empty: bool = False  # nothing was written: there is nothing to end
 
 
+class _GivenUp(Exception):
+    """Who made a call ran out of time, or was cancelled."""
+
+
+class _Call(NamedTuple):
+    kind: str
+    outcome: Future[Any]
+
+
 class TransactionManager:
     def __init__(self, transactional_id: str, core: "ProducerCore") -> None:
         self.transactional_id = transactional_id
@@ -82,6 +96,8 @@ class TransactionManager:
         self._bump_wanted = False
         self._to_add: dict[PartitionQueue, None] = {}
         self._adding: Task[None] | None = None
+        self._call: _Call | None = None  # under way
+        self._sending_offsets: list[Future[None]] = []
 
     @property
     def state(self) -> State:
@@ -96,6 +112,9 @@ class TransactionManager:
 
     async def init(self) -> None:
         """Takes the transactional id over: earlier producers of it are fenced, what they left open is aborted."""
+        await self._once("init", self._init)
+
+    async def _init(self) -> None:
         self._core.check()
         if self.state is not State.NEW:
             raise UserError("init_transactions was called before", f"the producer is {self.state.name.lower()}")
@@ -104,6 +123,9 @@ class TransactionManager:
 
     async def resume(self, producer_id: int, producer_epoch: int) -> None:
         """Goes on with an id that somebody else has taken for this transactional id. Fences nobody."""
+        await self._once("resume", lambda: self._resume(producer_id, producer_epoch))
+
+    async def _resume(self, producer_id: int, producer_epoch: int) -> None:
         self._core.check()
         if self.state is not State.NEW:
             raise UserError("The producer has its id already", f"it is {self.state.name.lower()}")
@@ -131,53 +153,58 @@ class TransactionManager:
         member = GroupMember.of(group)
         if not offsets:
             return
-        core = self._core
+        sent: Future[None] = Future()
+        self._sending_offsets.append(sent)
         try:
-            if not self.uses_new_protocol:
-                await add_offsets(core.session, self.transactional_id, self.identity(), member.group_id)
-            self._started = True
-            await commit_offsets(
-                core.session,
-                self.transactional_id,
-                self.identity(),
-                offsets,
-                member,
-                new_protocol=self.uses_new_protocol,
-            )
+            await self._send_offsets(offsets, member)
         except KafkaError as error:
             self.failed(error)
             raise self._problem(error) from None
+        finally:
+            self._sending_offsets.remove(sent)
+            sent.resolve(None)
+
+    async def _send_offsets(self, offsets: Mapping[TopicPartition, Any], member: GroupMember) -> None:
+        session = self._core.session
+        if not self.uses_new_protocol:
+            await add_offsets(session, self.transactional_id, self.identity(), member.group_id)
+        self._started = True
+        await commit_offsets(
+            session, self.transactional_id, self.identity(), offsets, member, new_protocol=self.uses_new_protocol
+        )
 
     async def commit(self) -> None:
+        if self.state not in (State.OPEN, State.PREPARED, State.FLUSHING, State.COMMITTING):
+            self.check_send()
+        await self._once("commit", self._commit)
+
+    async def _commit(self) -> None:
         if self.state not in (State.OPEN, State.PREPARED, State.COMMITTING):
             self.check_send()
-        if self.state is State.OPEN:
-            self.state = State.FLUSHING  # a record that another thread sends from here on would miss the transaction
-        try:
-            await self._core.flush()
-        except BaseException:  # out of time: it may be committed again, or aborted
-            if self.state is State.FLUSHING:
-                self.state = State.OPEN
-            raise
-        self._raise_failure()
+        await self._complete()
         self.state = State.COMMITTING
         await self._end(committed=True)
 
     async def abort(self) -> None:
-        self._core.check()
-        if self.state not in (State.OPEN, State.FAILED, State.PREPARED, State.ABORTING):
-            self.check_send()
+        self._check_abort()
+        await self._once("abort", self._abort)
+
+    async def _abort(self) -> None:
+        self._check_abort()
         self.state = State.ABORTING
         self._core.sender.fail_waiting(TransactionAborted())
         for batch in self._core.accumulator.incomplete():
             await batch.when_done()
+        await self._offsets_sent()
         await self._end(committed=False)
 
     async def prepare(self) -> OpenTransaction:
         """All records and offsets are written, the transaction stays open; this producer can only end it."""
+        return await self._once("prepare", self._prepare)
+
+    async def _prepare(self) -> OpenTransaction:
         self.check_send()
-        await self._core.flush()
-        self._raise_failure()
+        await self._complete()
         self.state = State.PREPARED
         return OpenTransaction(self.transactional_id, *self.identity(), empty=not self._started)
 
@@ -186,9 +213,15 @@ class TransactionManager:
         return self._core.sequences.producer_id, self._core.sequences.producer_epoch
 
     async def close(self) -> None:
-        """An open transaction is aborted; a prepared one is left to whoever ends it."""
+        """A commit or an abort that has begun is brought to its end, an open transaction is aborted; a prepared one is
+        left to whoever ends it.
+        """
+        while self._call is not None and self.state is not State.NEW:
+            await self._call_over(self._call)
         if self.state in (State.OPEN, State.FAILED, State.ABORTING):
             await self.abort()
+        elif self.state is State.COMMITTING:
+            await self.commit()
 
     # For the intake and the sender
 
@@ -235,8 +268,65 @@ class TransactionManager:
             self.error = error
             self._core.sender.fail_waiting(TransactionFailed(error))
             self._bump_wanted = True
+        elif self.state is State.ABORTING:
+            self._bump_wanted = True  # what failed may have reached the coordinator all the same
 
     # Inside
+
+    async def _once(self, kind: str, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """One call at a time. Calls of the same kind are one: if who made it gives up, the next of them goes on."""
+        while (under_way := self._call) is not None:
+            if under_way.kind != kind:
+                await self._call_over(under_way)
+                continue
+            try:
+                shared: T = await under_way.outcome
+            except _GivenUp:
+                continue
+            return shared
+        mine = self._call = _Call(kind, Future())
+        try:
+            value = await call()
+        except BaseException as error:
+            self._call = None
+            mine.outcome.fail(error if isinstance(error, Exception) else _GivenUp())
+            raise
+        self._call = None
+        mine.outcome.resolve(value)
+        return value
+
+    @staticmethod
+    async def _call_over(call: _Call) -> None:
+        over: Future[None] = Future()
+        call.outcome.when_done(lambda _: over.resolve(None))
+        await over
+
+    def _check_abort(self) -> None:
+        self._core.check()
+        if self.state not in (State.OPEN, State.FAILED, State.PREPARED, State.ABORTING):
+            self.check_send()
+
+    async def _complete(self) -> None:
+        """All that was sent is written, and nothing comes to it."""
+        if self.state is State.OPEN:
+            self.state = State.FLUSHING  # a record that another thread sends from here on would miss the transaction
+        try:
+            await self._core.flush()
+            await self._offsets_sent()
+        except BaseException:  # out of time: it may be tried again, or aborted
+            if self.state is State.FLUSHING:
+                self.state = State.OPEN
+            raise
+        self._raise_failure()
+
+    def _lost_a_number(self) -> bool:
+        """A retry that was dropped leaves a gap, which only a new epoch passes."""
+        topics = self._core.accumulator.topics.values()
+        return any(self._core.sequences.has_gap(queue) for topic in topics for queue in topic.queues)
+
+    async def _offsets_sent(self) -> None:
+        for sent in list(self._sending_offsets):
+            await sent
 
     def _problem(self, error: KafkaError) -> KafkaError:
         """The error as the caller sees it."""
@@ -290,7 +380,7 @@ class TransactionManager:
                 core.sequences.begin(response.producer_id, response.producer_epoch)
                 self._bump_wanted = False
             self._started = False
-        if self._bump_wanted:
+        if self._bump_wanted or self._lost_a_number():
             await self._take_id(*self.identity())
             self._bump_wanted = False
         for topic in core.accumulator.topics.values():
