@@ -60,7 +60,9 @@ def _value(tree: Any, of_type: spark.DataType, path: str) -> Any:
     if isinstance(of_type, spark.MapType):
         if not isinstance(tree, dict):
             raise _misfit(path, tree, "an object")
-        return [(name, _value(each, of_type.valueType, f"{path}.{name}")) for name, each in tree.items()]
+        return [
+            (_whole_text(name, path), _value(each, of_type.valueType, f"{path}.{name}")) for name, each in tree.items()
+        ]
     for kind, bits in _BITS.items():
         if isinstance(of_type, kind):
             return _whole(tree, bits, path)
@@ -80,7 +82,7 @@ def _leaf(tree: Any, of_type: spark.DataType, path: str) -> Any:
     number = isinstance(tree, int | Decimal) and not isinstance(tree, bool)
     match of_type:
         case spark.StringType():
-            return tree if isinstance(tree, str) else json.dumps(tree, separators=(",", ":"), default=_plain_number)
+            return _whole_text(tree, path) if isinstance(tree, str) else _json_text(tree)
         case spark.BooleanType() if isinstance(tree, bool):
             return tree
         case spark.FloatType() | spark.DoubleType() if number:
@@ -95,6 +97,26 @@ def _leaf(tree: Any, of_type: spark.DataType, path: str) -> Any:
             made: datetime = _parsed(lambda: datetime.fromisoformat(tree), tree, "a time", path)
             return made if made.tzinfo is not None else made.replace(tzinfo=UTC)
     raise _misfit(path, tree, of_type.simpleString())
+
+
+def _whole_text(text: str, path: str) -> str:
+    """An escape may stand for one half of a surrogate pair, which is no character: no column of text can hold it."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise _misfit(path, text, "text: it has half of a surrogate pair") from None
+    return text
+
+
+def _json_text(tree: Any) -> str:
+    """JSON as it stands: characters as they are, but for half a surrogate pair, which stays an escape."""
+    text = json.dumps(tree, separators=(",", ":"), default=_plain_number, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(tree, separators=(",", ":"), default=_plain_number)
+    return text
 
 
 def _floating(tree: int | Decimal, path: str) -> float:

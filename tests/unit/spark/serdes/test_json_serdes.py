@@ -146,6 +146,27 @@ def test_values(text: str, kind: spark.DataType, value: Any) -> None:
     assert json_value(text.encode(), kind) == value
 
 
+def test_half_a_surrogate_pair_is_a_bad_record_and_ends_no_task() -> None:
+    kind = struct(word=spark.StringType(), tags=spark.MapType(spark.StringType(), spark.LongType()))
+    wanted = ColumnFormat("value", "json", "", kind.json())
+    (column,) = plan_source(SerdeOptions((wanted,)), None)
+    rows = [rb'{"word":"\ud83d"}', rb'{"tags":{"\ud83d":1}}', rb'{"word":"\ud83d\ude00"}']
+    made, bad = JsonDecoder(column, to_arrow_type(column.type), None)(pa.array(rows))
+    assert made.to_pylist() == [None, None, {"word": "\U0001f600", "tags": None}]
+    assert bad == {
+        0: "word: '\\ud83d' is not text: it has half of a surrogate pair",
+        1: "tags: '\\ud83d' is not text: it has half of a surrogate pair",
+    }
+
+
+def test_json_in_a_column_of_text_has_its_characters_and_no_escapes() -> None:
+    assert (
+        json_value('{"w\u00f6rd": ["\u00fc", "\\u00fc"]}'.encode(), spark.StringType())
+        == '{"w\u00f6rd":["\u00fc","\u00fc"]}'
+    )
+    assert json_value(rb'["\ud83d"]', spark.StringType()) == r'["\ud83d"]'
+
+
 @pytest.mark.parametrize(
     ("text", "kind", "said"),
     [
