@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Callable
 from datetime import UTC, date, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 from typing import Any, Final, NoReturn
 
 from pyspark.sql import types as spark
@@ -17,6 +17,7 @@ from headwater.schemas.model import DataError
 _BITS: Final = {spark.ByteType: 8, spark.ShortType: 16, spark.IntegerType: 32, spark.LongType: 64}
 _WHOLE_DIGITS_MAX: Final = 20  # more than 64 bits have
 _DIGITS_MAX: Final = 400  # of a number: more is no column's
+_EXACT: Final = Context(prec=_DIGITS_MAX)  # Python's own rounds to 28 digits, and a column has up to 38
 
 
 def json_value(data: bytes, of_type: spark.DataType) -> Any:
@@ -82,7 +83,7 @@ def _leaf(tree: Any, of_type: spark.DataType, path: str) -> Any:
     number = isinstance(tree, int | Decimal) and not isinstance(tree, bool)
     match of_type:
         case spark.StringType():
-            return _whole_text(tree, path) if isinstance(tree, str) else _json_text(tree)
+            return _whole_text(tree, path) if isinstance(tree, str) else _json_text(tree, path)
         case spark.BooleanType() if isinstance(tree, bool):
             return tree
         case spark.FloatType() | spark.DoubleType() if number:
@@ -109,14 +110,47 @@ def _whole_text(text: str, path: str) -> str:
     return text
 
 
-def _json_text(tree: Any) -> str:
-    """JSON as it stands: characters as they are, but for half a surrogate pair, which stays an escape."""
-    text = json.dumps(tree, separators=(",", ":"), default=_plain_number, ensure_ascii=False)
+def _json_text(tree: Any, path: str) -> str:
+    """JSON as it stands: characters as they are, but for half a surrogate pair, which stays an escape; numbers with all
+    their digits.
+    """
+    pieces: list[str] = []
     try:
-        text.encode()
+        _write(tree, pieces)
+    except RecursionError:
+        raise DataError(f"{path or 'the value'}: it is nested too deep") from None
+    return "".join(pieces)
+
+
+def _write(tree: Any, pieces: list[str]) -> None:
+    """One call for each level, as the parser has it: what that can read, this can write."""
+    if isinstance(tree, dict):
+        opening = "{"
+        for name, each in tree.items():
+            pieces += (opening, _quoted(name), ":")
+            _write(each, pieces)
+            opening = ","
+        pieces.append("}" if tree else "{}")
+    elif isinstance(tree, list):
+        opening = "["
+        for each in tree:
+            pieces.append(opening)
+            _write(each, pieces)
+            opening = ","
+        pieces.append("]" if tree else "[]")
+    elif isinstance(tree, str):
+        pieces.append(_quoted(tree))
+    else:
+        pieces.append(str(tree) if isinstance(tree, Decimal) else json.dumps(tree))
+
+
+def _quoted(text: str) -> str:
+    made = json.dumps(text, ensure_ascii=False)
+    try:
+        made.encode()
     except UnicodeEncodeError:
-        return json.dumps(tree, separators=(",", ":"), default=_plain_number)
-    return text
+        return json.dumps(text)
+    return made
 
 
 def _floating(tree: int | Decimal, path: str) -> float:
@@ -132,7 +166,7 @@ def _floating(tree: int | Decimal, path: str) -> float:
 def _decimal(tree: Any, of_type: spark.DecimalType, path: str) -> Decimal:
     try:
         exact = Decimal(tree)
-        made = exact.quantize(Decimal(1).scaleb(-of_type.scale))
+        made = exact.quantize(Decimal(1).scaleb(-of_type.scale), context=_EXACT)
     except (InvalidOperation, ValueError):
         raise _misfit(path, tree, of_type.simpleString()) from None
     if made != exact or len(made.as_tuple().digits) > of_type.precision:
@@ -145,10 +179,6 @@ def _parsed(parse: Callable[[], Any], tree: str, wanted: str, path: str) -> Any:
         return parse()
     except ValueError:
         raise _misfit(path, tree, wanted) from None
-
-
-def _plain_number(value: Any) -> float:
-    return _floating(value, "")
 
 
 def _misfit(path: str, tree: Any, wanted: str) -> DataError:
