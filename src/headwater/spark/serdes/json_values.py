@@ -95,7 +95,7 @@ def _leaf(tree: Any, of_type: spark.DataType, path: str) -> Any:
         case spark.DateType() if isinstance(tree, str):
             return _parsed(lambda: date.fromisoformat(tree), tree, "a date", path)
         case spark.TimestampType() if isinstance(tree, str):
-            made: datetime = _parsed(lambda: datetime.fromisoformat(tree), tree, "a time", path)
+            made: datetime = _parsed(lambda: datetime.fromisoformat(tree.upper()), tree, "a time", path)
             return made if made.tzinfo is not None else made.replace(tzinfo=UTC)
     raise _misfit(path, tree, of_type.simpleString())
 
@@ -209,8 +209,17 @@ def _tree(value: Any, of_type: spark.DataType) -> Any:
             return {name: _tree(each, of_type.valueType) for name, each in value}
         case spark.BinaryType():
             return base64.b64encode(value).decode()
-        case spark.DateType() | spark.TimestampType():
+        case spark.TimestampType():
+            return _time_text(value)
+        case spark.DateType():
             return value.isoformat()
         case spark.FloatType() | spark.DoubleType() if not math.isfinite(value):
             raise DataError(f"{value} is no number of JSON")
     return value
+
+
+def _time_text(value: datetime) -> str:
+    """In UTC: what comes is in the time zone of the session, which another run of the query may have otherwise, and
+    which may be some seconds off, as those of long ago are: no reader takes that.
+    """
+    return value.astimezone(UTC).isoformat()

@@ -139,6 +139,7 @@ def test_without_a_registry_it_is_plain_json() -> None:
         ("12.30", spark.DecimalType(5, 2), Decimal("12.30")),
         ('"2024-05-01T00:00:00Z"', spark.TimestampType(), datetime(2024, 5, 1, tzinfo=UTC)),
         ('"2024-05-01T00:00:00"', spark.TimestampType(), datetime(2024, 5, 1, tzinfo=UTC)),
+        ('"2024-05-01t02:00:00.5z"', spark.TimestampType(), datetime(2024, 5, 1, 2, 0, 0, 500_000, tzinfo=UTC)),
         ("null", struct(n=spark.LongType()), None),
     ],
 )
@@ -218,6 +219,36 @@ def test_what_json_cannot_hold() -> None:
         json_bytes(float("inf"), spark.DoubleType())
     with pytest.raises(UserError, match=r"value\.price cannot be written as JSON"):
         json_schema(struct(price=spark.DecimalType(5, 2)))
+
+
+def encoded(array: pa.Array, kind: spark.DataType) -> list[bytes]:
+    planned = plan_sink(
+        SerdeOptions((ColumnFormat("value", "json", "", ""),)),
+        spark.StructType([spark.StructField("value", kind)]),
+        None,
+    )
+    (batch,) = encoded_batches(planned, iter([pa.RecordBatch.from_arrays([array], names=["value"])]))
+    made: list[bytes] = batch.column("value").to_pylist()
+    return made
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "UTC"])
+def test_times_are_written_in_utc_whatever_the_zone_of_the_session(zone: str) -> None:
+    """Berlin's was 53 minutes and 28 seconds off until 1893."""
+    times = [datetime(1890, 1, 1, 2, tzinfo=UTC), datetime(2024, 5, 1, 2, tzinfo=UTC)]
+    rows = encoded(pa.array(times, pa.timestamp("us", tz=zone)), spark.TimestampType())
+    assert rows == [b'"1890-01-01T02:00:00+00:00"', b'"2024-05-01T02:00:00+00:00"']
+
+
+def test_years_that_json_has_not_are_told() -> None:
+    for array, kind in (
+        (pa.array([3_000_000], pa.date32()), spark.DateType()),
+        (pa.array([[-(2**56)]], pa.list_(pa.timestamp("us", tz="UTC"))), spark.ArrayType(spark.TimestampType())),
+    ):
+        with pytest.raises(
+            UserError, match=r"The column value cannot be written as json. .* before the year 1 or after"
+        ):
+            encoded(array, kind)
 
 
 def decoder(asked: FakeRegistry) -> JsonDecoder:
