@@ -5,6 +5,7 @@ where.
 import base64
 import json
 import math
+import struct
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Context, Decimal, InvalidOperation
@@ -86,8 +87,10 @@ def _leaf(tree: Any, of_type: spark.DataType, path: str) -> Any:
             return _whole_text(tree, path) if isinstance(tree, str) else _json_text(tree, path)
         case spark.BooleanType() if isinstance(tree, bool):
             return tree
-        case spark.FloatType() | spark.DoubleType() if number:
-            return _floating(tree, path)
+        case spark.FloatType() if number:
+            return _floating(tree, "<f", "a number of 32 bits", path)
+        case spark.DoubleType() if number:
+            return _floating(tree, "<d", "a number of 64 bits", path)
         case spark.DecimalType() if number or isinstance(tree, str):
             return _decimal(tree, of_type, path)
         case spark.BinaryType() if isinstance(tree, str):
@@ -153,13 +156,15 @@ def _quoted(text: str) -> str:
     return made
 
 
-def _floating(tree: int | Decimal, path: str) -> float:
+def _floating(tree: int | Decimal, packed: str, wanted: str, path: str) -> float:
+    """What is too large would be infinite in the column."""
     try:
         made = float(tree)
+        struct.pack(packed, made)
     except OverflowError:
         made = math.inf
     if math.isinf(made):
-        raise _misfit(path, tree, "a number of 64 bits")
+        raise _misfit(path, tree, wanted)
     return made
 
 
@@ -215,7 +220,16 @@ def _tree(value: Any, of_type: spark.DataType) -> Any:
             return value.isoformat()
         case spark.FloatType() | spark.DoubleType() if not math.isfinite(value):
             raise DataError(f"{value} is no number of JSON")
+        case spark.FloatType():
+            return _shortest(value)
     return value
+
+
+def _shortest(value: float) -> float:
+    """The number with the digits that 32 bits have: 0.1, and not 0.10000000149011612."""
+    bits = struct.pack("<f", value)
+    texts = (f"{value:.{digits}g}" for digits in range(6, 10))  # 9 are always enough
+    return next(float(text) for text in texts if struct.pack("<f", float(text)) == bits)
 
 
 def _time_text(value: datetime) -> str:

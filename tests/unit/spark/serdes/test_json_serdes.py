@@ -195,6 +195,8 @@ def test_decimals_have_all_the_digits_that_their_column_has(text: str) -> None:
         ("1e999999999", spark.LongType(), "whole number"),
         ("1e99999999999999999999.", spark.LongType(), "not JSON"),
         ("1e99999999999999999999", spark.LongType(), "too large"),
+        ("3.5e38", spark.FloatType(), "32 bits"),
+        (str(-(10**400)), spark.FloatType(), "32 bits"),
         ("1.5", spark.LongType(), "1.5' is not a whole number"),
         ("true", spark.LongType(), "whole number"),
         ("true", spark.DoubleType(), "not double"),
@@ -238,6 +240,24 @@ def test_times_are_written_in_utc_whatever_the_zone_of_the_session(zone: str) ->
     times = [datetime(1890, 1, 1, 2, tzinfo=UTC), datetime(2024, 5, 1, 2, tzinfo=UTC)]
     rows = encoded(pa.array(times, pa.timestamp("us", tz=zone)), spark.TimestampType())
     assert rows == [b'"1890-01-01T02:00:00+00:00"', b'"2024-05-01T02:00:00+00:00"']
+
+
+def test_numbers_of_32_bits_are_written_with_the_digits_that_they_have() -> None:
+    kind = spark.FloatType()
+    texts = ["0.1", "16777216.0", "3.4028235e+38", "1e-45", "-0.0", "33554432.0", None]
+    numbers = pa.array([None if text is None else float(text) for text in texts], pa.float32())
+    made = encoded(numbers, kind)
+    assert made == [
+        b"0.1",
+        b"16777216.0",
+        b"3.4028235e+38",
+        b"1.4013e-45",
+        b"-0.0",
+        b"33554432.0",
+        None,
+    ]
+    again = pa.array([None if each is None else json_value(each, kind) for each in made], pa.float32())
+    assert again.equals(numbers)
 
 
 def test_years_that_json_has_not_are_told() -> None:
