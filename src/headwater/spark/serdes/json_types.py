@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import types as spark
 
 from headwater.base.errors import UserError
+from headwater.schemas import SchemaError, SchemaType, parse
 
 _DEPTH_MAX: Final = 50
 _PLAIN: Final[dict[str, spark.DataType]] = {
@@ -25,20 +26,77 @@ _FORMATS: Final[dict[str, spark.DataType]] = {"date-time": spark.TimestampType()
 _WHOLE: Final = (spark.ByteType, spark.ShortType, spark.IntegerType, spark.LongType)
 _FLOATING: Final = (spark.FloatType, spark.DoubleType)
 
+_TOLD_BY_VALUES: Final = (  # these come as numbers or text, and each value tells
+    spark.DecimalType,
+    spark.TimestampType,
+    spark.TimestampNTZType,
+    spark.DateType,
+    spark.BinaryType,
+)
+_READABLE: Final = frozenset(
+    (
+        *_WHOLE,
+        *_FLOATING,
+        *_TOLD_BY_VALUES,
+        spark.BooleanType,
+        spark.StringType,
+    )
+)
+
 
 def given_type(option: str, text: str) -> spark.DataType:
-    """Of an option: JSON Schema, or what `StructType.json()` gives."""
+    """Of an option: JSON Schema, or what `json()` of a struct, an array or a map of Spark gives."""
     try:
         document = json.loads(text)
         if not isinstance(document, dict):
             raise TypeError("it is no object")
-        if document.get("type") == "struct":
-            made: spark.DataType = _all_nullable(spark.StructType.fromJson(document))
-            return made
-    except (ValueError, KeyError, TypeError, RecursionError, PySparkException) as error:
+        if (found := _sparks(document)) is None:
+            _check_schema(text)
+            return json_spark_type(text)
+        made: spark.DataType = _all_nullable(found)
+    except (ValueError, KeyError, TypeError, RecursionError, PySparkException, SchemaError) as error:
         hint = "Give JSON Schema, or a StructType as text: schema.json()"
         raise UserError(f"The option {option} is not a schema of JSON", str(error), hint) from error
-    return json_spark_type(text)
+    if wrong := _not_in_json(made, ""):
+        raise UserError(f"The option {option} has a type that JSON has no values of", wrong, "Take string for it")
+    return made
+
+
+def _sparks(document: dict[str, Any]) -> spark.DataType | None:
+    """None for what is no type of Spark's: JSON Schema, which has arrays, too."""
+    if document.get("type") == "struct":
+        return spark.StructType.fromJson(document)
+    if document.get("type") == "array" and "elementType" in document:
+        return spark.ArrayType.fromJson(document, "element", None)
+    if document.get("type") == "map":
+        return spark.MapType.fromJson(document, "", None)
+    return None
+
+
+def _check_schema(text: str) -> None:
+    """Raises SchemaError. One that refers elsewhere cannot be checked: what is meant by it is text in any case."""
+    elsewhere: list[Any] = []
+
+    def look(node: dict[str, Any]) -> None:
+        reference = node.get("$ref")
+        if isinstance(reference, str) and not reference.startswith("#"):
+            elsewhere.append(reference)
+
+    json.loads(text, object_hook=look)
+    if not elsewhere:
+        parse(SchemaType.JSON, text)
+
+
+def _not_in_json(of_type: spark.DataType, path: str) -> str:
+    """The first field that no value of JSON can fill; "" if there is none."""
+    if isinstance(of_type, spark.StructType):
+        wrong = (_not_in_json(each.dataType, f"{path}.{each.name}" if path else each.name) for each in of_type)
+        return next((each for each in wrong if each), "")
+    if isinstance(of_type, spark.ArrayType):
+        return _not_in_json(of_type.elementType, f"{path}[]")
+    if isinstance(of_type, spark.MapType) and type(of_type.keyType) is spark.StringType:
+        return _not_in_json(of_type.valueType, f"{path}.*")
+    return "" if type(of_type) in _READABLE else f"{path or 'the value'} is {of_type.simpleString()}"
 
 
 def _all_nullable(of_type: Any) -> Any:
@@ -176,6 +234,6 @@ def unreadable(reader: spark.DataType, writer: spark.DataType, path: str = "") -
     floating = isinstance(reader, _FLOATING) and isinstance(writer, _FLOATING)
     if isinstance(reader, spark.StringType) or whole or floating or type(reader) is type(writer):
         return ""
-    if isinstance(reader, (spark.DecimalType, spark.TimestampType, spark.DateType, spark.BinaryType)):
-        return ""  # these come as numbers or text: each value tells
+    if isinstance(reader, _TOLD_BY_VALUES):
+        return ""
     return f"{path or 'the value'} is {writer.simpleString()}, not {reader.simpleString()}"

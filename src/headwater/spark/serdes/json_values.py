@@ -100,6 +100,11 @@ def _leaf(tree: Any, of_type: spark.DataType, path: str) -> Any:
         case spark.TimestampType() if isinstance(tree, str):
             made: datetime = _parsed(lambda: datetime.fromisoformat(tree.upper()), tree, "a time", path)
             return made if made.tzinfo is not None else made.replace(tzinfo=UTC)
+        case spark.TimestampNTZType() if isinstance(tree, str):
+            made = _parsed(lambda: datetime.fromisoformat(tree.upper()), tree, "a time", path)
+            if made.tzinfo is not None:
+                raise _misfit(path, tree, "a time without a zone")
+            return made
     raise _misfit(path, tree, of_type.simpleString())
 
 

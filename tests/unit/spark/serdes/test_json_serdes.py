@@ -70,6 +70,42 @@ def test_a_schema_that_is_given() -> None:
     for wrong in ("n INT", "[]", '{"type": "struct"}', '{"type": "struct", "fields": [{"name": "n", "type": "what"}]}'):
         with pytest.raises(UserError, match="is not a schema of JSON"):
             given_type("value.schema", wrong)
+    for other in (
+        spark.ArrayType(spark.LongType()),
+        spark.MapType(spark.StringType(), spark.ArrayType(spark.DateType())),
+    ):
+        assert given_type("value.schema", other.json()) == other
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (schema(n={"type": "long"}), "at #/properties/n: type is one of .* not 'long'"),
+        (json.dumps({"type": "object", "properties": ["n"]}), "properties is an object"),
+        (schema(n={"$ref": "#/nowhere"}), "points to nothing"),
+    ],
+)
+def test_a_slip_in_a_schema_that_is_given_makes_no_column_of_text(text: str, why: str) -> None:
+    with pytest.raises(UserError, match=f"is not a schema of JSON.*{why}"):
+        given_type("value.schema", text)
+
+
+def test_what_a_given_schema_refers_to_elsewhere_is_text() -> None:
+    assert given_type("value.schema", schema(n={"$ref": "other.json#/a"})) == struct(n=spark.StringType())
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        (struct(n=spark.MapType(spark.IntegerType(), spark.LongType())), "n is map<int,bigint>"),
+        (struct(n=spark.ArrayType(spark.DayTimeIntervalType())), r"n\[\] is interval day to second"),
+        (struct(n=spark.VariantType()), "n is variant"),
+        (struct(n=spark.VarcharType(3)), r"n is varchar\(3\)"),
+    ],
+)
+def test_a_column_that_no_record_could_fill_is_refused(kind: spark.StructType, why: str) -> None:
+    with pytest.raises(UserError, match=f"The option value.schema has a type that JSON has no values of. {why}"):
+        given_type("value.schema", kind.json())
 
 
 EVERYTHING = struct(
@@ -140,6 +176,7 @@ def test_without_a_registry_it_is_plain_json() -> None:
         ('"2024-05-01T00:00:00Z"', spark.TimestampType(), datetime(2024, 5, 1, tzinfo=UTC)),
         ('"2024-05-01T00:00:00"', spark.TimestampType(), datetime(2024, 5, 1, tzinfo=UTC)),
         ('"2024-05-01t02:00:00.5z"', spark.TimestampType(), datetime(2024, 5, 1, 2, 0, 0, 500_000, tzinfo=UTC)),
+        ('"2024-05-01T02:00:00.5"', spark.TimestampNTZType(), datetime.fromisoformat("2024-05-01T02:00:00.500")),
         ("null", struct(n=spark.LongType()), None),
     ],
 )
@@ -204,6 +241,7 @@ def test_decimals_have_all_the_digits_that_their_column_has(text: str) -> None:
         ('"x"', spark.BooleanType(), "not boolean"),
         ('"!"', spark.BinaryType(), "not base64"),
         ('"soon"', spark.TimestampType(), "not a time"),
+        ('"2024-05-01T00:00:00Z"', spark.TimestampNTZType(), "not a time without a zone"),
         ("1.234", spark.DecimalType(5, 2), "decimal"),
         ("12345", spark.DecimalType(5, 2), "decimal"),
         ("5", struct(n=spark.LongType()), "the value: 5 is not an object"),
@@ -310,6 +348,7 @@ def test_a_version_that_the_query_cannot_read_ends_it() -> None:
     [
         (spark.StringType(), spark.LongType(), ""),
         (spark.DoubleType(), spark.LongType(), ""),
+        (spark.TimestampNTZType(), spark.StringType(), ""),
         (spark.LongType(), spark.DoubleType(), "a is double, not bigint"),
         (spark.ArrayType(spark.LongType()), spark.ArrayType(spark.StringType()), "a is string, not bigint"),
         (struct(x=spark.BooleanType()), struct(x=spark.LongType()), "a.x is bigint, not boolean"),
