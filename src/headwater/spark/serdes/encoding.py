@@ -110,7 +110,7 @@ def _plan_protobuf(
 def _plan_json(
     options: SerdeOptions, wanted: ColumnFormat, of_type: DataType, registry: SchemaRegistryClient | None
 ) -> SinkColumn:
-    from headwater.spark.serdes.json_types import json_schema, json_spark_type, unreadable
+    from headwater.spark.serdes.json_types import described_type, json_schema, unwritable
 
     made = json_schema(of_type)
     if registry is None:
@@ -119,7 +119,7 @@ def _plan_json(
     if registered.schema.schema_type is not SchemaType.JSON:
         why = f"the latest version of {wanted.subject!r} is {registered.schema.schema_type}, not JSON"
     else:
-        why = unreadable(json_spark_type(registered.schema.text), of_type)
+        why = unwritable(described_type(registered.schema.text), of_type)
     if why:
         raise UserError(f"The column {wanted.column} cannot be written with the schema of {wanted.subject!r}", why)
     return SinkColumn(wanted, "", SchemaId(registered.id).prefix(), of_type)

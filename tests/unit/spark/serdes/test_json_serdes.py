@@ -369,3 +369,35 @@ def test_the_sink_keeps_to_the_schema_of_the_subject() -> None:
     other = spark.StructType([spark.StructField("value", struct(n=spark.BooleanType()))])
     with pytest.raises(UserError, match="n is boolean, not bigint"):
         plan_sink(options, other, asked)
+
+
+@pytest.mark.parametrize(
+    ("said", "column", "why"),
+    [
+        ({"type": "string"}, spark.LongType(), "n is bigint, not string"),
+        ({"type": "string"}, struct(x=spark.LongType()), "n is struct<x:bigint>, not string"),
+        ({"type": "string", "format": "date-time"}, spark.LongType(), "n is bigint, not timestamp"),
+        ({"type": "string", "format": "date-time"}, spark.DateType(), "n is date, not timestamp"),
+        (
+            {"type": "array", "items": {"type": "string"}},
+            spark.ArrayType(spark.BooleanType()),
+            "n is boolean, not string",
+        ),
+        ({"type": "string"}, spark.DateType(), ""),
+        ({"type": "string", "contentEncoding": "base64"}, spark.StringType(), ""),
+        ({"type": ["string", "integer"]}, spark.LongType(), ""),
+        ({}, struct(x=spark.LongType()), ""),
+        ({"type": "number"}, spark.IntegerType(), ""),
+    ],
+)
+def test_the_sink_writes_no_value_that_the_schema_says_is_text(said: Any, column: spark.DataType, why: str) -> None:
+    """Numbers were written where the subject's schema says text or a time."""
+    asked = registry()
+    asked.add("t-value", schema(n=said), SchemaType.JSON)
+    frame = spark.StructType([spark.StructField("value", struct(n=column))])
+    options = SerdeOptions((WANTED,), {"url": "-"}, use_latest=True)
+    if not why:
+        plan_sink(options, frame, asked)
+        return
+    with pytest.raises(UserError, match=why):
+        plan_sink(options, frame, asked)
