@@ -141,13 +141,13 @@ def _type(schema: Any, root: Any, through: tuple[str, ...]) -> spark.DataType:
     if isinstance(reference, str):
         found = None if reference in through else _local(root, reference)
         return _ANYTHING if found is None else _type(found, root, (*through, reference))
-    inner = _one_choice(schema)
-    if inner is not None:
-        return _type(inner, root, (*through, ""))
     kind = schema.get("type")
     if isinstance(kind, list):
         others = [each for each in kind if each != "null"]
         kind = others[0] if len(others) == 1 else None
+    inner = _one_choice(schema) if kind in (None, "object") else None  # of any other, it narrows what is said here
+    if inner is not None:
+        return _type(inner, root, (*through, ""))
     if kind == "object" or (kind is None and isinstance(schema.get("properties"), dict)):
         return _object(schema, root, (*through, ""))
     if kind == "array":

@@ -51,6 +51,8 @@ def schema(**properties: Any) -> str:
         ({"$ref": "#/definitions/x~1y"}, "struct<deep:string>"),
         ({"oneOf": [{"type": "integer"}, {"type": "string"}]}, "string"),
         ({"type": ["integer", "string"]}, "string"),
+        ({"type": ["null", "integer"], "allOf": [{"minimum": 0}]}, "bigint"),
+        ({"description": "of x", "allOf": [{"type": "integer"}]}, "bigint"),
         ({"$ref": "other.json"}, "string"),
         ({"type": "object"}, "string"),
         (True, "string"),
