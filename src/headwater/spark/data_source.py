@@ -103,7 +103,12 @@ def described(field: StructField) -> str:
 
 
 def with_encodings(options: "SinkOptions", schema: StructType) -> "SinkOptions":
-    """The schemas of typed columns are registered here, on the driver, before anything is written."""
+    """The schemas of typed columns are registered here, on the driver, before anything is written. What no record takes
+    is refused.
+    """
+    from headwater.spark.writer.options import check_types
+
+    check_types(options, schema)
     if options.serdes is None:
         return options
     from dataclasses import replace

@@ -9,6 +9,7 @@ from pyspark.sql import types as spark
 from headwater.base.errors import UserError
 from headwater.spark.data_source import HeadwaterDataSource
 
+TEXT = spark.StringType()
 LONG = json.dumps({"type": "object", "properties": {"n": {"type": "integer"}}})
 
 
@@ -52,3 +53,40 @@ def test_some_of_the_columns_that_there_are_can_be_named() -> None:
     typed.reader(columns(("value", columns(("n", spark.LongType()))), ("offset", spark.LongType())))
     typed.streamReader(typed.schema())
     source(includeHeaders="true").reader(source(includeHeaders="true").schema())
+
+
+HEADERS = spark.ArrayType(columns(("key", spark.StringType()), ("value", spark.BinaryType())))
+
+
+@pytest.mark.parametrize(
+    ("schema", "why"),
+    [
+        (columns(("value", spark.LongType())), "The column value .* bigint, not string or binary.*value.format"),
+        (
+            columns(("value", TEXT), ("key", columns(("n", spark.LongType())))),
+            "The column key .* struct<n:bigint>, not",
+        ),
+        (columns(("value", TEXT), ("partition", TEXT)), "The column partition .* string, not int"),
+        (columns(("value", TEXT), ("headers", spark.MapType(TEXT, TEXT))), "The column headers .* map"),
+        (columns(("value", TEXT), ("headers", spark.ArrayType(columns(("key", TEXT))))), "The column headers"),
+    ],
+)
+def test_a_column_that_no_record_takes_is_refused_before_a_task_begins(schema: spark.StructType, why: str) -> None:
+    """Each of its tasks began a transaction and failed, four times over."""
+    for write in (source_of_sink().writer, source_of_sink(delivery="at-least-once").streamWriter):
+        with pytest.raises(UserError, match=why):
+            write(schema, overwrite=False)
+
+
+def test_columns_that_records_take() -> None:
+    every = columns(
+        ("value", spark.NullType()), ("key", spark.BinaryType()), ("partition", spark.ShortType()), ("headers", HEADERS)
+    )
+    source_of_sink().writer(every, overwrite=False)
+    source_of_sink(**{"value.format": "json"}).writer(columns(("value", spark.LongType())), overwrite=False)
+    source_of_sink().writer(columns(("value", TEXT), ("topic", spark.LongType())), overwrite=False)
+
+
+def source_of_sink(**more: str) -> HeadwaterDataSource:
+    given: Any = {"kafka.bootstrap.servers": "h:1", "topic": "a", **more}
+    return HeadwaterDataSource(given)
