@@ -18,7 +18,8 @@ TEXT, LONG = spark.StringType(), spark.LongType()
 
 def written(kind: spark.DataType, *values: Any, zone: str = "UTC") -> list[Any]:
     column = pa.array(values, to_arrow_type(kind, timezone=zone))
-    return simplified(pa.RecordBatch.from_arrays([column], names=["x"])).column(0).to_pylist()
+    made: list[Any] = simplified(pa.RecordBatch.from_arrays([column], names=["x"])).column(0).to_pylist()
+    return made
 
 
 def refused(text: str) -> None:
