@@ -7,7 +7,7 @@ is imported where it is asked for.
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamWriter, DataSourceWriter
-from pyspark.sql.types import DataType, StructType
+from pyspark.sql.types import DataType, StructField, StructType
 
 from headwater.base.errors import UserError
 
@@ -52,13 +52,32 @@ class HeadwaterDataSource(DataSource):
         from headwater.spark.data_source_readers import BatchReader
         from headwater.spark.options import parse_source_options
 
-        return BatchReader(parse_source_options(self.options, streaming=False), schema, self._typed_columns())
+        options = parse_source_options(self.options, streaming=False)
+        self._refuse_other_columns(schema)
+        return BatchReader(options, schema, self._typed_columns())
 
     def streamReader(self, schema: StructType) -> "StreamReader":  # noqa: N802
         from headwater.spark.data_source_readers import StreamReader
         from headwater.spark.options import parse_source_options
 
-        return StreamReader(parse_source_options(self.options, streaming=True), schema, self._typed_columns())
+        options = parse_source_options(self.options, streaming=True)
+        self._refuse_other_columns(schema)
+        return StreamReader(options, schema, self._typed_columns())
+
+    def _refuse_other_columns(self, wanted: StructType) -> None:
+        """Where somebody has given a schema, Spark takes it for the columns, and does not ask for them."""
+        there = {each.name: each for each in self.schema()}
+        for each in wanted:
+            found = there.get(each.name)
+            if found is None or (found.dataType, found.nullable) != (each.dataType, each.nullable):
+                what = (
+                    "there is no such column" if found is None else f"it is {described(found)}, not {described(each)}"
+                )
+                raise UserError(
+                    f"The column {each.name!r} of schema(...) cannot be read",
+                    what,
+                    f"Leave schema(...) out, and select or cast what you want of: {', '.join(there)}",
+                )
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from headwater.spark.writer.data_source_writers import BatchWriter
@@ -79,8 +98,17 @@ class HeadwaterDataSource(DataSource):
         return ExactlyOnceWriter(options)
 
 
+def described(field: StructField) -> str:
+    return field.dataType.simpleString() + ("" if field.nullable else " not null")
+
+
 def with_encodings(options: "SinkOptions", schema: StructType) -> "SinkOptions":
-    """The schemas of typed columns are registered here, on the driver, before anything is written."""
+    """The schemas of typed columns are registered here, on the driver, before anything is written. What no record takes
+    is refused.
+    """
+    from headwater.spark.writer.options import check_types
+
+    check_types(options, schema)
     if options.serdes is None:
         return options
     from dataclasses import replace

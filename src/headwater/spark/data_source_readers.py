@@ -67,10 +67,12 @@ class BatchReader(DataSourceReader):
         try:
             start = logs.offsets_at(options.starting, options.starting_option, or_latest=options.young_is_latest)
             end = logs.offsets_at(options.ending, options.ending_option, or_latest=True)
+            if options.fail_on_data_loss:
+                waiting = logs.held_back(start, end)  # nothing to read yet, and nothing lost
+                ended = {each: offset for each, offset in end.items() if each not in waiting}
+                stream_offsets.raise_losses(stream_offsets.past_their_end(start, ended))
         finally:
             logs.close()
-        if options.fail_on_data_loss:
-            stream_offsets.raise_losses(stream_offsets.past_their_end(start, end))
         pieces = split(ranges(start, end), options.min_partitions, options.max_records_per_partition)
         return [RangePartition(each) for each in pieces]
 

@@ -127,7 +127,7 @@ class GroupOffsetCommitter:
 
     def _tell_all(self, sources: Sequence[SourceOptions | None], ends: Sequence[str | None]) -> None:
         if len(sources) != len(ends):
-            return  # a source stands twice in the plan, or there is nothing to tell
+            return  # there is nothing to tell, or Spark counts otherwise one day
         for options, end in zip(sources, ends, strict=True):
             if options is not None and options.group_id is not None and end:
                 self._tell(options, stream_offsets.from_json(end))
@@ -187,11 +187,22 @@ def sources_of(spark: "SparkSession", query: str) -> Sequence[SourceOptions | No
     """
     try:
         started: Any = spark.streams.get(query)
-        leaves = started._jsq.streamingQuery().analyzedPlan().collectLeaves()
-        return [_options(leaves.apply(index)) for index in range(leaves.size())]
+        return [_options(leaf) for leaf in streaming_leaves(started._jsq.streamingQuery().analyzedPlan())]
     except Exception as error:  # noqa: BLE001 - a query must not fail for it
         _warn_not_committed(f"query {query}", error)
         return ()
+
+
+def streaming_leaves(plan: Any) -> list[Any]:
+    """One for each source, in their order, as progress tells of them: a table that a stream is joined with is no
+    source, and a frame that stands in the plan twice, as in a union with itself, is read once.
+    """
+    leaves = plan.collectLeaves()
+    found: list[Any] = []
+    for leaf in map(leaves.apply, range(leaves.size())):
+        if leaf.isStreaming() and leaf not in found:  # equal as the JVM has it
+            found.append(leaf)
+    return found
 
 
 def _options(leaf: Any) -> SourceOptions | None:

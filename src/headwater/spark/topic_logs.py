@@ -36,6 +36,7 @@ class TopicLogs:
         self._ids: dict[str, bytes] = {}  # of topics, as the stream knows them, and as they were at the last look
         self._last_ids: dict[str, bytes] = {}
         self._last_topics: list[Topic] = []
+        self._last_ends: dict[TopicPartition, int] = {}  # as `offsets_at` was told
 
     def close(self) -> None:
         self.admin.close()
@@ -47,12 +48,25 @@ class TopicLogs:
     def offsets_at(self, position: Position, option: str, *, or_latest: bool) -> dict[TopicPartition, int]:
         """Where the option says, in every partition there is."""
         found = self.facts(must_exist=True)
+        self._last_ends = {each: fact.latest for each, fact in found.items()}
         if isinstance(position, Times):
             times = {each: position.of(each) for each in found}
             wanted = {each: time for each, time in times.items() if time is not None}
             answers = self._ask(wanted)
             found = {each: LogFacts(fact.earliest, fact.latest, answers.get(each, -1)) for each, fact in found.items()}
         return resolve(position, found, option, nothing_so_young_is_latest=or_latest)
+
+    def held_back(self, start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> set[TopicPartition]:
+        """Of partitions that are to be read from behind their end, those that end there for a reader of committed
+        records only: the first open transaction lies before `start`, and the log goes further. `end` is what
+        `offsets_at` gave last; one that was named is where it is, whatever the log holds.
+        """
+        short = [each for each in start if each in end and end[each] < start[each]]
+        asked = [each for each in short if end[each] == self._last_ends.get(each)]
+        if not asked or not self._options.read_committed:
+            return set()
+        written = with_retries(self.admin, lambda: self._ask(dict.fromkeys(asked, LATEST), READ_UNCOMMITTED))
+        return {each for each, last in written.items() if last >= start[each]}
 
     def since(self, begin: Mapping[TopicPartition, int], meanwhile: Meanwhile | None = None) -> Facts:
         """Every partition that the subscription means, for a stream that has read up to `begin`. What is to be done

@@ -9,7 +9,7 @@ import pytest
 
 from headwater.base.ids import TopicPartition
 from headwater.spark.options import SourceOptions, parse_source_options
-from headwater.spark.query_listener import GroupOffsetCommitter, add_query_listener, newer_offsets
+from headwater.spark.query_listener import GroupOffsetCommitter, add_query_listener, newer_offsets, sources_of
 
 FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -69,6 +69,47 @@ def test_a_plan_that_is_not_the_one_that_reads_is_left_to_the_reader() -> None:
     told.progress('{"t": {"0": 5}}')
     told.terminated()
     assert told.groups == []
+
+
+class Leaf:
+    """Of a plan, as the JVM shows it."""
+
+    def __init__(self, group: str = "", *, streaming: bool = True, name: str = "headwater") -> None:
+        self._group, self._streaming, self._name = group, streaming, name
+
+    def isStreaming(self) -> bool:
+        return self._streaming
+
+    def getClass(self) -> Any:
+        return SimpleNamespace(getSimpleName=lambda: "StreamingRelationV2" if self._streaming else "LocalRelation")
+
+    def sourceName(self) -> str:
+        return self._name
+
+    def extraOptions(self) -> Any:
+        given = {"kafka.bootstrap.servers": "h:1", "subscribe": "t", "kafka.group.id": self._group}
+        return SimpleNamespace(asCaseSensitiveMap=lambda: given)
+
+
+def groups_of(*leaves: Leaf) -> list[str | None]:
+    found = SimpleNamespace(size=lambda: len(leaves), apply=leaves.__getitem__)
+    plan = SimpleNamespace(collectLeaves=lambda: found)
+    query = SimpleNamespace(_jsq=SimpleNamespace(streamingQuery=lambda: SimpleNamespace(analyzedPlan=lambda: plan)))
+    spark: Any = SimpleNamespace(streams=SimpleNamespace(get=lambda _query: query))
+    return [None if each is None else each.group_id for each in sources_of(spark, "query")]
+
+
+def test_a_table_that_a_stream_is_joined_with_is_no_source() -> None:
+    """Its query had more leaves than sources, and its groups were not told before the next trigger."""
+    table, first, second = Leaf(streaming=False), Leaf("a"), Leaf("b")
+    assert groups_of(table, first) == ["a"]
+    assert groups_of(first, table, Leaf(name="rate"), second) == ["a", None, "b"]
+
+
+def test_a_frame_that_stands_in_the_plan_twice_is_one_source() -> None:
+    first, second = Leaf("a"), Leaf("b")
+    assert groups_of(first, second, first) == ["a", "b"]
+    assert groups_of(first, Leaf("a")) == ["a", "a"]
 
 
 def test_a_batch_without_an_end_says_nothing() -> None:

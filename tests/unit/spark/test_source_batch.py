@@ -13,13 +13,22 @@ from headwater.spark.schema import source_schema
 A0 = TopicPartition("a", 0)
 
 
-def partitions(monkeypatch: pytest.MonkeyPatch, start: int, end: int, **options: str) -> list[Any]:
+def partitions(
+    monkeypatch: pytest.MonkeyPatch,
+    start: int,
+    end: int,
+    held_back: frozenset[TopicPartition] = frozenset(),
+    **options: str,
+) -> list[Any]:
     class FakeLogs:
         def __init__(self, _: object) -> None: ...
 
         def offsets_at(self, _: object, option: str, *, or_latest: bool) -> dict[TopicPartition, int]:
             del or_latest
             return {A0: start if option == "startingOffsets" else end}
+
+        def held_back(self, *_: object) -> frozenset[TopicPartition]:
+            return held_back
 
         def close(self) -> None: ...
 
@@ -39,3 +48,8 @@ def test_a_start_behind_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match="from offset 9, and ends at 3"):
         partitions(monkeypatch, 9, 3)
     assert partitions(monkeypatch, 9, 3, failOnDataLoss="false") == []
+
+
+def test_a_start_behind_an_open_transaction_is_no_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The batch failed with `Data was lost before it could be read`, until the transaction was over."""
+    assert partitions(monkeypatch, 9, 3, frozenset((A0,))) == []

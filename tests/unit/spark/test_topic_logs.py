@@ -13,7 +13,7 @@ from headwater.client.errors import BootstrapFailed
 from headwater.client.reactor.kernel import Future, Kernel
 from headwater.client.types import EARLIEST, LATEST, READ_COMMITTED, Topic
 from headwater.spark import topic_logs
-from headwater.spark.offset_options import LogFacts
+from headwater.spark.offset_options import LogFacts, parse_offsets
 from headwater.spark.options import parse_source_options
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
@@ -182,6 +182,28 @@ def test_an_open_transaction_before_the_start_does_not_make_a_log_look_cut_off(
     """A checkpoint of a reader of all records was taken over; the topic was read again from its beginning."""
     there = logs_of(monkeypatch, FakeAdmin([[topic("a", 1)]], stable=5, written=written))
     assert there.since({A0: 9}) == {A0: LogFacts(0, latest)}
+
+
+@pytest.mark.parametrize(
+    ("written", "isolation", "ending", "held_back"),
+    [
+        (9, "read_committed", "latest", {A0}),
+        (12, "read_committed", '{"a": {"0": -1}}', {A0}),
+        (8, "read_committed", "latest", set()),
+        (12, "read_committed", '{"a": {"0": 4}}', set()),
+        (12, "read_uncommitted", "latest", set()),
+    ],
+    ids=["to the end", "more behind it", "cut off", "an end that was named", "a reader of all"],
+)
+def test_a_batch_that_begins_behind_an_open_transaction_is_told_from_one_whose_log_was_cut_off(
+    monkeypatch: pytest.MonkeyPatch, written: int, isolation: str, ending: str, held_back: set[TopicPartition]
+) -> None:
+    admin = FakeAdmin([[topic("a", 1)]], stable=5, written=written)
+    there = logs_of(monkeypatch, admin, subscribe="a", **{"kafka.isolation.level": isolation})
+    if isolation == "read_uncommitted":
+        admin.ends[False] = 5
+    end = there.offsets_at(parse_offsets("endingOffsets", ending), "endingOffsets", or_latest=True)
+    assert there.held_back({A0: 9}, end) == held_back
 
 
 def test_where_a_log_ends_is_not_asked_twice_in_the_ordinary_course(monkeypatch: pytest.MonkeyPatch) -> None:

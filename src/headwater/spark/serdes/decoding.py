@@ -232,11 +232,12 @@ def fitting(column: "pa.Array", of_type: "pa.DataType") -> "pa.Array":
     error.
     """
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     if column.type == of_type:
         return column
     try:
-        return column.cast(of_type, safe="[ns" not in str(column.type))
+        return column.cast(options=pc.CastOptions(of_type, allow_time_truncate=True))
     except pa.ArrowInvalid as error:
         raise DataError(str(error)) from error
 

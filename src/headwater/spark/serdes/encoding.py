@@ -110,7 +110,7 @@ def _plan_protobuf(
 def _plan_json(
     options: SerdeOptions, wanted: ColumnFormat, of_type: DataType, registry: SchemaRegistryClient | None
 ) -> SinkColumn:
-    from headwater.spark.serdes.json_types import json_schema, json_spark_type, unreadable
+    from headwater.spark.serdes.json_types import described_type, json_schema, unwritable
 
     made = json_schema(of_type)
     if registry is None:
@@ -119,7 +119,7 @@ def _plan_json(
     if registered.schema.schema_type is not SchemaType.JSON:
         why = f"the latest version of {wanted.subject!r} is {registered.schema.schema_type}, not JSON"
     else:
-        why = unreadable(json_spark_type(registered.schema.text), of_type)
+        why = unwritable(described_type(registered.schema.text), of_type)
     if why:
         raise UserError(f"The column {wanted.column} cannot be written with the schema of {wanted.subject!r}", why)
     return SinkColumn(wanted, "", SchemaId(registered.id).prefix(), of_type)
@@ -187,10 +187,9 @@ def encoded_batches(columns: tuple[SinkColumn, ...], rows: Iterator["pa.RecordBa
             try:
                 made = encode(batch.column(at))
             except DataError as error:
-                raise UserError(
-                    f"The column {column.format.column} cannot be written with the schema of {column.format.subject!r}",
-                    str(error),
-                ) from error
+                subject = column.format.subject
+                how = f"with the schema of {subject!r}" if subject else f"as {column.format.format}"
+                raise UserError(f"The column {column.format.column} cannot be written {how}", str(error)) from error
             batch = batch.set_column(at, column.format.column, made)
         yield batch
 
@@ -214,6 +213,9 @@ def _json_rows(array: "pa.Array", column: SinkColumn) -> "pa.Array":
 
     from headwater.spark.serdes.json_values import json_bytes
 
-    values = array.to_pylist()
+    try:
+        values = array.to_pylist()
+    except (OverflowError, ValueError):  # Spark's times have more years than Python's, and than JSON's
+        raise DataError("it has a date or a time before the year 1 or after 9999") from None
     rows = [None if value is None else column.prefix + json_bytes(value, column.type) for value in values]
     return pa.array(rows, pa.binary())

@@ -8,12 +8,14 @@ From Spark: closed objects, so that a field can be added in a later version; a f
 """
 
 import json
+from collections.abc import Callable
 from typing import Any, Final
 
 from pyspark.errors import PySparkException
 from pyspark.sql import types as spark
 
 from headwater.base.errors import UserError
+from headwater.schemas import SchemaError, SchemaType, parse
 
 _DEPTH_MAX: Final = 50
 _PLAIN: Final[dict[str, spark.DataType]] = {
@@ -25,20 +27,79 @@ _FORMATS: Final[dict[str, spark.DataType]] = {"date-time": spark.TimestampType()
 _WHOLE: Final = (spark.ByteType, spark.ShortType, spark.IntegerType, spark.LongType)
 _FLOATING: Final = (spark.FloatType, spark.DoubleType)
 
+_TOLD_BY_VALUES: Final = (  # these come as numbers or text, and each value tells
+    spark.DecimalType,
+    spark.TimestampType,
+    spark.TimestampNTZType,
+    spark.DateType,
+    spark.BinaryType,
+)
+_WRITTEN_AS_TEXT: Final = (spark.TimestampType, spark.DateType, spark.BinaryType)
+_ANYTHING: Final = spark.VariantType()
+_READABLE: Final = frozenset(
+    (
+        *_WHOLE,
+        *_FLOATING,
+        *_TOLD_BY_VALUES,
+        spark.BooleanType,
+        spark.StringType,
+    )
+)
+
 
 def given_type(option: str, text: str) -> spark.DataType:
-    """Of an option: JSON Schema, or what `StructType.json()` gives."""
+    """Of an option: JSON Schema, or what `json()` of a struct, an array or a map of Spark gives."""
     try:
         document = json.loads(text)
         if not isinstance(document, dict):
             raise TypeError("it is no object")
-        if document.get("type") == "struct":
-            made: spark.DataType = _all_nullable(spark.StructType.fromJson(document))
-            return made
-    except (ValueError, KeyError, TypeError, RecursionError, PySparkException) as error:
+        if (found := _sparks(document)) is None:
+            _check_schema(text)
+            return json_spark_type(text)
+        made: spark.DataType = _all_nullable(found)
+    except (ValueError, KeyError, TypeError, RecursionError, PySparkException, SchemaError) as error:
         hint = "Give JSON Schema, or a StructType as text: schema.json()"
         raise UserError(f"The option {option} is not a schema of JSON", str(error), hint) from error
-    return json_spark_type(text)
+    if wrong := _not_in_json(made, ""):
+        raise UserError(f"The option {option} has a type that JSON has no values of", wrong, "Take string for it")
+    return made
+
+
+def _sparks(document: dict[str, Any]) -> spark.DataType | None:
+    """None for what is no type of Spark's: JSON Schema, which has arrays, too."""
+    if document.get("type") == "struct":
+        return spark.StructType.fromJson(document)
+    if document.get("type") == "array" and "elementType" in document:
+        return spark.ArrayType.fromJson(document, "element", None)
+    if document.get("type") == "map":
+        return spark.MapType.fromJson(document, "", None)
+    return None
+
+
+def _check_schema(text: str) -> None:
+    """Raises SchemaError. One that refers elsewhere cannot be checked: what is meant by it is text in any case."""
+    elsewhere: list[Any] = []
+
+    def look(node: dict[str, Any]) -> None:
+        reference = node.get("$ref")
+        if isinstance(reference, str) and not reference.startswith("#"):
+            elsewhere.append(reference)
+
+    json.loads(text, object_hook=look)
+    if not elsewhere:
+        parse(SchemaType.JSON, text)
+
+
+def _not_in_json(of_type: spark.DataType, path: str) -> str:
+    """The first field that no value of JSON can fill; "" if there is none."""
+    if isinstance(of_type, spark.StructType):
+        wrong = (_not_in_json(each.dataType, f"{path}.{each.name}" if path else each.name) for each in of_type)
+        return next((each for each in wrong if each), "")
+    if isinstance(of_type, spark.ArrayType):
+        return _not_in_json(of_type.elementType, f"{path}[]")
+    if isinstance(of_type, spark.MapType) and type(of_type.keyType) is spark.StringType:
+        return _not_in_json(of_type.valueType, f"{path}.*")
+    return "" if type(of_type) in _READABLE else f"{path or 'the value'} is {of_type.simpleString()}"
 
 
 def _all_nullable(of_type: Any) -> Any:
@@ -54,24 +115,39 @@ def _all_nullable(of_type: Any) -> Any:
 
 def json_spark_type(text: str) -> spark.DataType:
     """Of a JSON Schema that stands."""
+    return _with_texts(described_type(text))
+
+
+def described_type(text: str) -> spark.DataType:
+    """The same with variants where anything may stand, and strings where the schema says so."""
     root = json.loads(text)
     return _type(root, root, ())
 
 
+def _with_texts(of_type: spark.DataType) -> spark.DataType:
+    if isinstance(of_type, spark.StructType):
+        return spark.StructType([spark.StructField(each.name, _with_texts(each.dataType)) for each in of_type])
+    if isinstance(of_type, spark.ArrayType):
+        return spark.ArrayType(_with_texts(of_type.elementType))
+    if isinstance(of_type, spark.MapType):
+        return spark.MapType(of_type.keyType, _with_texts(of_type.valueType))
+    return spark.StringType() if isinstance(of_type, spark.VariantType) else of_type
+
+
 def _type(schema: Any, root: Any, through: tuple[str, ...]) -> spark.DataType:
     if not isinstance(schema, dict) or len(through) > _DEPTH_MAX:
-        return spark.StringType()
+        return _ANYTHING
     reference = schema.get("$ref")
     if isinstance(reference, str):
         found = None if reference in through else _local(root, reference)
-        return spark.StringType() if found is None else _type(found, root, (*through, reference))
-    inner = _one_choice(schema)
-    if inner is not None:
-        return _type(inner, root, (*through, ""))
+        return _ANYTHING if found is None else _type(found, root, (*through, reference))
     kind = schema.get("type")
     if isinstance(kind, list):
         others = [each for each in kind if each != "null"]
         kind = others[0] if len(others) == 1 else None
+    inner = _one_choice(schema) if kind in (None, "object") else None  # of any other, it narrows what is said here
+    if inner is not None:
+        return _type(inner, root, (*through, ""))
     if kind == "object" or (kind is None and isinstance(schema.get("properties"), dict)):
         return _object(schema, root, (*through, ""))
     if kind == "array":
@@ -80,7 +156,7 @@ def _type(schema: Any, root: Any, through: tuple[str, ...]) -> spark.DataType:
         if schema.get("contentEncoding") == "base64":
             return spark.BinaryType()
         return _FORMATS.get(str(schema.get("format")), spark.StringType())
-    return _PLAIN.get(str(kind), spark.StringType())
+    return _PLAIN.get(str(kind), _ANYTHING)
 
 
 def _object(schema: dict[str, Any], root: Any, through: tuple[str, ...]) -> spark.DataType:
@@ -90,9 +166,7 @@ def _object(schema: dict[str, Any], root: Any, through: tuple[str, ...]) -> spar
             [spark.StructField(name, _type(each, root, through)) for name, each in properties.items()]
         )
     more = schema.get("additionalProperties")
-    return (
-        spark.MapType(spark.StringType(), _type(more, root, through)) if isinstance(more, dict) else spark.StringType()
-    )
+    return spark.MapType(spark.StringType(), _type(more, root, through)) if isinstance(more, dict) else _ANYTHING
 
 
 def _one_choice(schema: dict[str, Any]) -> Any:
@@ -158,24 +232,53 @@ def _or_null(schema: dict[str, Any], nullable: bool) -> dict[str, Any]:
     return {"oneOf": [{"type": "null"}, schema]} if nullable else schema
 
 
-def unreadable(reader: spark.DataType, writer: spark.DataType, path: str = "") -> str:
+def unreadable(reader: spark.DataType, writer: spark.DataType) -> str:
     """Why columns of the one type cannot hold what the other describes; "" if they can. A string holds any JSON."""
-    if isinstance(reader, spark.StructType) and isinstance(writer, spark.StructType):
-        written = {each.name: each.dataType for each in writer}
+
+    def holds(reader: spark.DataType, writer: spark.DataType) -> bool:
+        return isinstance(reader, (spark.StringType, *_TOLD_BY_VALUES)) or _holds_numbers(reader, writer)
+
+    return _misfit(reader, writer, holds)
+
+
+def unwritable(schema: spark.DataType, column: spark.DataType) -> str:
+    """Why values of a column are not what a `described_type` says; "" if they are. Times and bytes are text, and text
+    may be theirs.
+    """
+
+    def describes(schema: spark.DataType, column: spark.DataType) -> bool:
+        if isinstance(schema, spark.StringType):
+            return isinstance(column, _WRITTEN_AS_TEXT)
+        if isinstance(schema, _WRITTEN_AS_TEXT):
+            return isinstance(column, spark.StringType)
+        return isinstance(schema, spark.VariantType) or _holds_numbers(schema, column)
+
+    return _misfit(schema, column, describes)
+
+
+def _misfit(
+    wanted: spark.DataType,
+    found: spark.DataType,
+    fits: Callable[[spark.DataType, spark.DataType], bool],
+    path: str = "",
+) -> str:
+    if isinstance(wanted, spark.StructType) and isinstance(found, spark.StructType):
+        there = {each.name: each.dataType for each in found}
         wrong = (
-            unreadable(each.dataType, written[each.name], f"{path}.{each.name}" if path else each.name)
-            for each in reader
-            if each.name in written
+            _misfit(each.dataType, there[each.name], fits, f"{path}.{each.name}" if path else each.name)
+            for each in wanted
+            if each.name in there
         )
         return next((each for each in wrong if each), "")
-    if isinstance(reader, spark.ArrayType) and isinstance(writer, spark.ArrayType):
-        return unreadable(reader.elementType, writer.elementType, path)
-    if isinstance(reader, spark.MapType) and isinstance(writer, spark.MapType):
-        return unreadable(reader.valueType, writer.valueType, path)
-    whole = isinstance(reader, (*_WHOLE, *_FLOATING)) and isinstance(writer, _WHOLE)
-    floating = isinstance(reader, _FLOATING) and isinstance(writer, _FLOATING)
-    if isinstance(reader, spark.StringType) or whole or floating or type(reader) is type(writer):
+    if isinstance(wanted, spark.ArrayType) and isinstance(found, spark.ArrayType):
+        return _misfit(wanted.elementType, found.elementType, fits, path)
+    if isinstance(wanted, spark.MapType) and isinstance(found, spark.MapType):
+        return _misfit(wanted.valueType, found.valueType, fits, path)
+    if type(wanted) is type(found) or fits(wanted, found):
         return ""
-    if isinstance(reader, (spark.DecimalType, spark.TimestampType, spark.DateType, spark.BinaryType)):
-        return ""  # these come as numbers or text: each value tells
-    return f"{path or 'the value'} is {writer.simpleString()}, not {reader.simpleString()}"
+    return f"{path or 'the value'} is {found.simpleString()}, not {wanted.simpleString()}"
+
+
+def _holds_numbers(wanted: spark.DataType, found: spark.DataType) -> bool:
+    whole = isinstance(wanted, (*_WHOLE, *_FLOATING)) and isinstance(found, _WHOLE)
+    return whole or (isinstance(wanted, _FLOATING) and isinstance(found, _FLOATING))

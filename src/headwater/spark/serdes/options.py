@@ -65,6 +65,8 @@ def serde_options(given: Mapping[str, str], topics: tuple[str, ...], *, sink: bo
         return None
     if registry and not registry.get("url", "").strip():
         raise UserError("The option schema.registry.url is missing", f"{REGISTRY}{min(registry)} is given")
+    if sink:
+        _refuse_without_effect(given, formats, bool(registry))
     bad, topic = _bad_records(given.get("badrecords", "fail"))
     if bad == _DEAD_LETTER and topic in topics:
         raise bad_value(
@@ -120,6 +122,19 @@ def _column(
             )
     known: Format = "avro" if text == "avro" else "protobuf" if text == "protobuf" else "json"
     return ColumnFormat(column, known, subject, schema, message)
+
+
+def _refuse_without_effect(given: Mapping[str, str], formats: tuple[ColumnFormat, ...], registry: bool) -> None:
+    for option in ("auto.register.schemas", "use.latest.version"):
+        if option in given and not registry:
+            raise UserError(f"The option {option} has no effect", "there is no registry")
+    with_schema = [each.column for each in formats if each.schema]
+    if with_schema and _flag(given, "use.latest.version", default=False):
+        raise UserError(
+            f"The option {with_schema[0]}.schema has no effect",
+            "use.latest.version=true writes with the latest version of the subject",
+            "Give one of the two",
+        )
 
 
 def _bad_records(text: str) -> tuple[BadRecords, str]:

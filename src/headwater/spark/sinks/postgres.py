@@ -144,7 +144,7 @@ class PostgresStore:
             with cursor.connection.transaction(), cursor.copy(sql.copy(self._options).encode()) as target:
                 target.write(as_csv(attempt, piece))
             return []
-        except (psycopg.DataError, psycopg.IntegrityError) as error:
+        except (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.ProgramLimitExceeded) as error:
             if piece.num_rows == 1:
                 row, why = row_as_json(piece, 0), str(error).partition("\n")[0]
                 if self._options.bad_rows == FAIL:
@@ -266,6 +266,8 @@ def is_passing(error: Exception) -> bool:
 
     if not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return False
+    if isinstance(error, psycopg.errors.ProgramLimitExceeded):  # it counts as the server's state, and is the row's
+        return False
     return error.sqlstate is not None or not any(text in str(error) for text in _LASTING)
 
 
@@ -281,6 +283,8 @@ def explained(error: Exception, options: SinkOptions) -> Exception:
         hint = "A batch has two rows with equal keys: aggregate by the keys, or drop duplicates"
     elif isinstance(error, psycopg.errors.InvalidColumnReference):
         hint = "Make a unique index over the columns named by the option keys"
+    elif isinstance(error, psycopg.errors.ProgramLimitExceeded):
+        hint = "A value is larger than PostgreSQL or an index takes: leave it out, or cut it off"
     elif isinstance(error, psycopg.OperationalError):
         hint = (
             "Nothing of the batch was published, and nothing is lost: start the query again when the database is well"

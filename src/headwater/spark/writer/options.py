@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 from headwater.base.errors import UserError
 from headwater.spark.client_options import bad_value, bootstrap_servers, check_producer, client_settings
-from headwater.spark.serdes.options import SerdeOptions, is_serde_option, serde_options
+from headwater.spark.serdes.options import COLUMNS, SerdeOptions, is_serde_option, serde_options
 
 if TYPE_CHECKING:
+    from pyspark.sql.types import DataType, StructType
+
     from headwater.spark.serdes.encoding import SinkColumn
 
 EXACTLY_ONCE: Final = "exactly-once"
@@ -27,7 +29,13 @@ _REFUSED: Final = {
     "kafka.acks": "The writer waits for all in-sync replicas",
     "kafka.enable.idempotence": "The writer is idempotent",
 }
-_COLUMNS: Final = {"key", "value", "headers", "topic", "partition"}
+_WANTED: Final = {
+    "key": "string or binary",
+    "value": "string or binary",
+    "headers": "array<struct<key:string,value:binary>>",
+    "topic": "string",
+    "partition": "int",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +86,47 @@ def _check_columns(columns: list[str], topic: str | None) -> None:
             f"the columns are {', '.join(columns)}",
             "Select or rename one: expr AS value",
         )
-    unknown = [name for name in columns if name not in _COLUMNS]
+    unknown = [name for name in columns if name not in _WANTED]
     if unknown:
         raise UserError(
             f"The column {unknown[0]!r} has no place in a record",
-            f"a record has {', '.join(sorted(_COLUMNS))}",
+            f"a record has {', '.join(sorted(_WANTED))}",
             "Put it into the value, as with to_json(struct(*)) AS value",
         )
     if topic is None and "topic" not in columns:
         raise UserError(
             "No topic is given", "there is neither an option topic nor a column topic", 'Add .option("topic", ...)'
         )
+
+
+def check_types(options: SinkOptions, schema: "StructType") -> None:
+    """Raises what each task would, on the driver and before a transaction is begun."""
+    typed = {each.column for each in options.serdes.formats} if options.serdes is not None else set()
+    for each in schema:
+        name: str = each.name
+        if name in typed or (name == "topic" and options.topic is not None):
+            continue
+        if not _fits(name, each.dataType):
+            hint = f"Cast it, or say how it is written with the option {name}.format" if name in COLUMNS else "Cast it"
+            raise UserError(
+                f"The column {name} cannot be written",
+                f"it is {each.dataType.simpleString()}, not {_WANTED[name]}",
+                hint,
+            )
+
+
+def _fits(name: str, of_type: "DataType") -> bool:
+    from pyspark.sql import types as spark
+
+    text = (spark.StringType, spark.BinaryType, spark.NullType)
+    match name:
+        case "topic":
+            return isinstance(of_type, spark.StringType)
+        case "partition":
+            return isinstance(of_type, spark.IntegralType)
+        case "headers" if isinstance(of_type, spark.ArrayType) and isinstance(of_type.elementType, spark.StructType):
+            there = {each.name: each.dataType for each in of_type.elementType}
+            return all(isinstance(there.get(part), text) for part in ("key", "value"))
+        case "headers":
+            return isinstance(of_type, spark.NullType)
+    return isinstance(of_type, text)

@@ -18,10 +18,11 @@ from headwater.schemas.avro import parse_avro
 from headwater.schemas.columns import COMPILED, avro_rows
 from headwater.schemas.columns.arrow import arrow_type
 from headwater.schemas.framing import SchemaId
+from headwater.schemas.model import DataError
 from headwater.spark.serdes import bad_records, decoding, encoding
 from headwater.spark.serdes.avro_types import avro_schema, spark_type
 from headwater.spark.serdes.bad_records import HEADERS, dead_letters, typed_batches
-from headwater.spark.serdes.decoding import AvroDecoder, SchemaEvolved, column_decoders
+from headwater.spark.serdes.decoding import AvroDecoder, SchemaEvolved, column_decoders, fitting
 from headwater.spark.serdes.encoding import encoded_batches, plan_sink
 from headwater.spark.serdes.options import ColumnFormat, SerdeOptions
 from headwater.spark.serdes.source_plan import plan_source
@@ -353,3 +354,15 @@ def test_a_row_that_does_not_fit_says_so() -> None:
     batch = pa.RecordBatch.from_pydict({"value": pa.array([{"n": None}], pa.struct([("n", pa.int32())]))})
     with pytest.raises(UserError, match=r"a null where the schema has none|None is not a whole number"):
         list(encoded_batches((planned,), iter([batch])))
+
+
+def test_a_nanosecond_that_is_cut_off_lets_no_other_time_of_the_record_wrap_around() -> None:
+    """A time in milliseconds that Spark has not came out as another one, of long ago, if the record had nanoseconds."""
+    written = pa.struct([("fine", pa.timestamp("ns")), ("coarse", pa.timestamp("ms"))])
+    wanted = pa.struct([("fine", pa.timestamp("us")), ("coarse", pa.timestamp("us"))])
+    fits = fitting(pa.array([{"fine": 1_999, "coarse": 7}], written), wanted)
+    assert fits.cast(pa.struct([("fine", pa.int64()), ("coarse", pa.int64())])).to_pylist() == [
+        {"fine": 1, "coarse": 7000}
+    ]
+    with pytest.raises(DataError, match="out of bounds timestamp"):
+        fitting(pa.array([{"fine": 1, "coarse": 2**60}], written), wanted)

@@ -113,3 +113,15 @@ def test_wrong_options_of_the_sink() -> None:
         sink(**{"value.format": "json", "value.schema": "{}"})
     with pytest.raises(UserError, match="true, false"):
         sink(**URL, **{"value.format": "avro", "auto.register.schemas": "perhaps"})
+
+
+def test_a_schema_that_the_latest_version_would_take_the_place_of_is_refused() -> None:
+    """It was passed over without a word."""
+    latest = {"value.format": "json", "use.latest.version": "true"}
+    with pytest.raises(UserError, match=r"value\.schema has no effect.*latest version"):
+        sink(**latest, **{"value.schema": "{}", "schema.registry.url": "http://r"})
+    with pytest.raises(UserError, match=r"use\.latest\.version has no effect.*there is no registry"):
+        sink(**latest)
+    given = sink(**latest, **{"schema.registry.url": "http://r"})
+    assert given is not None
+    assert given.use_latest
