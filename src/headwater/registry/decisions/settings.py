@@ -12,7 +12,7 @@ from headwater.registry.decisions.documents import canonical_metadata, canonical
 from headwater.registry.decisions.steps import Decision, Rules
 from headwater.registry.records import Key, Record
 from headwater.registry.state import State, Version
-from headwater.registry.subjects import GLOBAL_CONTEXT, beside, is_valid, parse_subject
+from headwater.registry.subjects import GLOBAL_CONTEXT, beside, is_valid, is_within, parse_subject
 from headwater.schemas import CompatibilityLevel, CompatibilityPolicy
 from headwater.web.messages import HttpError
 
@@ -202,7 +202,7 @@ def set_mode(state: State, rules: Rules, subject: str | None, document: Any, *, 
 
 
 def _cleared(state: State, key: str | None) -> list[Record]:
-    concerned = [versions for subject, versions in state.subjects.items() if _is_within(subject, key)]
+    concerned = [versions for subject, versions in state.subjects.items() if is_within(subject, key)]
     versions: list[Version] = [each for found in concerned for each in found.values()]
     if any(not each.deleted for each in versions):
         raise errors.not_permitted("Cannot import since found existing subjects")
@@ -212,16 +212,8 @@ def _cleared(state: State, key: str | None) -> list[Record]:
     written = [Record(Key(records.SCHEMA, each.subject, each.version), None) for each in versions]
     if written:
         written.append(records.noop(state.max_ids))
-    if key is not None:
-        written.append(Record(Key(records.CLEAR_SUBJECT, key), {"subject": key}))
+    written.append(Record(Key(records.CLEAR_SUBJECT, key), {"subject": key} if key is not None else {}))
     return written
-
-
-def _is_within(subject: str, key: str | None) -> bool:
-    if key is None:
-        return True
-    parsed = parse_subject(key)
-    return subject == key if parsed.name else parse_subject(subject).context == parsed.context
 
 
 def delete_mode(state: State, rules: Rules, subject: str | None, *, recursive: bool) -> Decision:
@@ -234,7 +226,7 @@ def delete_mode(state: State, rules: Rules, subject: str | None, *, recursive: b
         raise errors.subject_not_found(str(subject))
     concerned = [key] if key in state.modes else []
     if recursive and (key is None or not parse_subject(key).name):
-        concerned += [each for each in state.modes if each is not None and each != key and _is_within(each, key)]
+        concerned += [each for each in state.modes if each is not None and each != key and is_within(each, key)]
     before = state.modes.get(key, READWRITE if key is None else None)
     answer = {"mode": before} if before is not None else {}
     return Decision([Record(Key(records.MODE, each), None) for each in concerned], answer)
