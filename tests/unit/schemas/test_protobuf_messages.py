@@ -88,6 +88,48 @@ def test_known_types_are_pythons_own() -> None:
     assert compile_message_reader(message)(compile_message_writer(message)(value)) == value
 
 
+DECIMAL = 'syntax = "proto3"; import "confluent/type/decimal.proto"; message M { confluent.type.Decimal d = 1; }'
+
+
+@pytest.mark.parametrize(
+    ("value", "unscaled", "precision", "scale"),
+    [
+        ("12345678901234567890123456789012345678.90", 1234567890123456789012345678901234567890, 40, 2),
+        ("-1.28", b"\x80", 3, 2),
+        ("0.001", 1, 1, 3),
+        ("1E+3", 1, 1, -3),
+        ("0.00", 0, 1, 2),
+        ("1E-2147483647", 1, 1, 2147483647),
+    ],
+)
+def test_a_decimal_is_written_as_java_does_and_read_with_every_digit(
+    value: str, unscaled: int | bytes, precision: int, scale: int
+) -> None:
+    """28 digits were kept, -1.28 took two bytes, and a scale beyond a million ended in an error of Python's own."""
+    message = schema(DECIMAL).file.messages[0]
+    written = compile_message_writer(message)({"d": Decimal(value)})
+    fields = compile_message_reader(message.fields[0].target)(written[2:])  # type: ignore[arg-type]
+    data = unscaled if isinstance(unscaled, bytes) else unscaled.to_bytes(unscaled.bit_length() // 8 + 1, "big")
+    assert fields == {"value": data, "precision": precision, "scale": scale}
+    found = compile_message_reader(message)(written)["d"]
+    assert found.as_tuple() == Decimal(value).as_tuple()
+
+
+@pytest.mark.parametrize(("unscaled", "precision", "found"), [(12345, 3, "123"), (-99_95, 3, "-100"), (12345, 0, "123.45")])  # fmt: skip
+def test_a_decimal_of_more_digits_than_its_precision_is_rounded_as_confluents(
+    unscaled: int, precision: int, found: str
+) -> None:
+    message = schema(DECIMAL).file.messages[0]
+    inner = {"value": unscaled.to_bytes(2, "big", signed=True), "precision": precision, "scale": 2}
+    assert compile_message_reader(message)(compile_message_writer(message)({"d": inner}))["d"] == Decimal(found)
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "1E-2147483649"])
+def test_a_decimal_without_digits_or_beyond_a_scale_is_refused(value: str) -> None:
+    with pytest.raises(DataError, match=r"is no confluent\.type\.Decimal"):
+        compile_message_writer(schema(DECIMAL).file.messages[0])({"d": Decimal(value)})
+
+
 def test_unknown_fields_are_passed_over_and_unpacked_lists_are_lists() -> None:
     message = schema('syntax = "proto3"; message A { repeated int32 x = 1; }').file.messages[0]
     assert compile_message_reader(message)(b"\x08\x01\x08\x02\x12\x01a\x1d\x00\x00\x00\x00") == {"x": [1, 2]}

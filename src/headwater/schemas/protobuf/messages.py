@@ -13,18 +13,16 @@ another one, like one that the message has not got, is passed over.
 
 import struct
 from collections.abc import Callable, Mapping
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal
 from typing import Any, Final
 
 from headwater.schemas.model import DataError
 from headwater.schemas.protobuf.types import FIELD_NUMBER_MAX, Enum, Field, File, Message
+from headwater.schemas.protobuf.well_known_values import from_well_known, to_well_known
 from headwater.schemas.protobuf.wire import Writer, signed
 
 ReadMessage = Callable[[bytes], dict[str, Any]]
 WriteMessage = Callable[[Mapping[str, Any]], bytes]
 
-_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001  # UTC, without a zone
 _FIXED: Final = {
     "double": struct.Struct("<d"), "float": struct.Struct("<f"), "fixed64": struct.Struct("<Q"), "sfixed64": struct.Struct("<q"),
     "fixed32": struct.Struct("<I"), "sfixed32": struct.Struct("<i"),
@@ -75,11 +73,6 @@ def feature(field: Field, file: File | None, name: str) -> str:
             if option.name == f"features.{name}":
                 return option.value.text
     return ""
-
-
-def is_wrapper(message: Message) -> bool:
-    name = message.full_name
-    return name.startswith("google.protobuf.") and name.endswith("Value") and [each.name for each in message.fields] == ["value"]  # fmt: skip
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
@@ -350,25 +343,6 @@ def _enum_name(target: Message | Enum | None, number: int) -> Any:
     return next((each.name for each in target.values if each.number == number), number)
 
 
-def from_well_known(message: Message, value: dict[str, Any]) -> Any:
-    """A message that was read, as Python's own value where there is one."""
-    if is_wrapper(message):
-        return value["value"]
-    try:
-        match message.full_name:
-            case "google.protobuf.Timestamp":
-                return _EPOCH + timedelta(seconds=value["seconds"], microseconds=value["nanos"] // 1000)
-            case "google.type.Date":
-                return date(value["year"], value["month"], value["day"])
-            case "google.type.TimeOfDay":
-                return time(value["hours"], value["minutes"], value["seconds"], value["nanos"] // 1000)
-            case "confluent.type.Decimal":
-                return Decimal(int.from_bytes(value["value"], "big", signed=True)).scaleb(-value["scale"])
-    except (ValueError, OverflowError) as error:
-        raise DataError(f"a {message.full_name} has no such value: {error}") from error
-    return value
-
-
 # -- writing -----------------------------------------------------------------------------------------------------------
 
 
@@ -418,7 +392,7 @@ class _Writers:
         if isinstance(field.target, Enum):
             writer.number(number, _enum_number(field.target, item))
         elif isinstance(field.target, Message):
-            writer.data(number, self.of(field.target)(_to_well_known(field.target, item)))
+            writer.data(number, self.of(field.target)(to_well_known(field.target, item)))
         else:
             _put(writer, number, kind, item)
 
@@ -450,29 +424,3 @@ def _enum_number(target: Enum, item: Any) -> int:
     if found is None:
         raise DataError(f"{str(item)[:100]!r} is no value of the enum {target.full_name}")
     return found
-
-
-def _to_well_known(message: Message, value: Any) -> Mapping[str, Any]:
-    if is_wrapper(message):
-        return {"value": value}
-    if isinstance(value, datetime):
-        micros = (value.replace(tzinfo=None) - _EPOCH) // timedelta(microseconds=1)
-        return {"seconds": micros // 1_000_000, "nanos": micros % 1_000_000 * 1000}
-    if isinstance(value, date):
-        return {"year": value.year, "month": value.month, "day": value.day}
-    if isinstance(value, time):
-        return {
-            "hours": value.hour,
-            "minutes": value.minute,
-            "seconds": value.second,
-            "nanos": value.microsecond * 1000,
-        }
-    if isinstance(value, Decimal):
-        sign, digits, exponent = value.as_tuple()
-        assert isinstance(exponent, int)
-        number = int("".join(map(str, digits)) or "0") * (-1 if sign else 1) * 10 ** max(exponent, 0)
-        data = number.to_bytes(number.bit_length() // 8 + 1, "big", signed=True)
-        return {"value": data, "precision": max(len(digits), -exponent), "scale": max(-exponent, 0)}
-    if not isinstance(value, Mapping):
-        raise DataError(f"a {message.full_name} is wanted, not {type(value).__name__}")
-    return value
