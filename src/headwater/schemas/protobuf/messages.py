@@ -8,7 +8,8 @@ Well-known types are Python's own: wrappers their value, Timestamp a datetime in
 and TimeOfDay a date and a time, confluent.type.Decimal a Decimal. An enum is the name of its value, or its number where
 it has none. Bytes come from peers: every length is looked at before it is used. Reading is as Protobuf's own parsers
 do it: of a oneof the last field counts, a message that comes in parts is all of them, and a field whose wire type is
-another one, like one that the message has not got, is passed over.
+another one, like one that the message has not got, is passed over. Groups are written as such, and lists packed where
+the schema says so.
 """
 
 import struct
@@ -16,7 +17,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from headwater.schemas.model import DataError
-from headwater.schemas.protobuf.types import FIELD_NUMBER_MAX, Enum, Field, File, Message
+from headwater.schemas.protobuf.field_features import has_presence, is_delimited, is_packed
+from headwater.schemas.protobuf.types import FIELD_NUMBER_MAX, Enum, Field, Message
 from headwater.schemas.protobuf.well_known_values import from_well_known, to_well_known
 from headwater.schemas.protobuf.wire import Writer, signed
 
@@ -52,27 +54,6 @@ def compile_message_writer(message: Message) -> WriteMessage:
             raise DataError(f"the value does not fit {message.full_name}: {error}") from error
 
     return encode
-
-
-def has_presence(field: Field, message: Message) -> bool:
-    """Whether the wire can tell an absent field from one with its default."""
-    if field.label == "repeated" or field.type == "map":
-        return False
-    if field.label or field.oneof or isinstance(field.target, Message):
-        return True
-    syntax = message.file.syntax if message.file is not None else "proto3"
-    if syntax == "editions":
-        return feature(field, message.file, "field_presence") != "IMPLICIT"
-    return syntax != "proto3"
-
-
-def feature(field: Field, file: File | None, name: str) -> str:
-    """What a field of an edition says, or its file for all."""
-    for options in (field.options, file.options if file is not None else ()):
-        for option in options:
-            if option.name == f"features.{name}":
-                return option.value.text
-    return ""
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
@@ -375,24 +356,35 @@ class _Writers:
                     self._value(entry, 2, field, field.map_value, value)
                 writer.data(field.number, entry.bytes())
         elif field.label == "repeated":
-            self._repeated(writer, field, item)
+            self._repeated(writer, field, message, item)
         elif has_presence(field, message) or item != _zero(field.type, field.target):
-            self._value(writer, field.number, field, field.type, item)
+            self._value(writer, field.number, field, field.type, item, is_delimited(field, message.file))
 
-    def _repeated(self, writer: Writer, field: Field, items: list[Any]) -> None:
-        if field.target is None and field.type not in ("string", "bytes"):
-            packed = b"".join(_packed_item(field.type, each) for each in items)
+    def _repeated(self, writer: Writer, field: Field, message: Message, items: list[Any]) -> None:
+        if is_packed(field, message.file):
+            target = field.target
+            packed = b"".join(
+                _packed_item("int32", _enum_number(target, each))
+                if isinstance(target, Enum)
+                else _packed_item(field.type, each)
+                for each in items
+            )
             if items:
                 writer.data(field.number, packed)
             return
+        delimited = is_delimited(field, message.file)
         for each in items:
-            self._value(writer, field.number, field, field.type, each)
+            self._value(writer, field.number, field, field.type, each, delimited)
 
-    def _value(self, writer: Writer, number: int, field: Field, kind: str, item: Any) -> None:
+    def _value(self, writer: Writer, number: int, field: Field, kind: str, item: Any, delimited: bool = False) -> None:
         if isinstance(field.target, Enum):
             writer.number(number, _enum_number(field.target, item))
         elif isinstance(field.target, Message):
-            writer.data(number, self.of(field.target)(to_well_known(field.target, item)))
+            data = self.of(field.target)(to_well_known(field.target, item))
+            if delimited:
+                writer.varint(number << 3 | _GROUP).raw(data).varint(number << 3 | _END_GROUP)
+            else:
+                writer.data(number, data)
         else:
             _put(writer, number, kind, item)
 
