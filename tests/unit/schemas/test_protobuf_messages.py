@@ -8,6 +8,7 @@ import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory, timestamp_pb2, wrappers_pb2
 
 from headwater.schemas import SchemaType, parse
+from headwater.schemas.columns.protobuf_shapes import Label, shape_of
 from headwater.schemas.model import DataError
 from headwater.schemas.protobuf import ProtobufSchema
 from headwater.schemas.protobuf.messages import compile_message_reader, compile_message_writer
@@ -209,3 +210,17 @@ def test_groups_and_lists_are_written_in_googles_bytes(text: str, value: dict[st
     assert message.SerializeToString(deterministic=True) == written
     assert not [name for name, each in value.items() if each and not getattr(message, name)]
     assert compile_message_reader(parsed.file.messages[0])(written) == value
+
+
+@pytest.mark.parametrize("all_in_one", [False, True])
+def test_features_of_an_edition_hold_however_they_are_told(all_in_one: bool) -> None:
+    """Those of a descriptor, which has them in one message, were passed over: 0 came out as null."""
+    text = """edition = "2023"; option features.field_presence = IMPLICIT;
+    message A { int32 a = 1; int32 b = 2 [features.field_presence = EXPLICIT]; repeated int32 c = 3 [features.repeated_field_encoding = EXPANDED]; }"""
+    parsed = schema(text)
+    if all_in_one:
+        parsed = schema(parsed.serialized())
+    message = parsed.file.messages[0]
+    assert compile_message_reader(message)(b"") == {"a": 0, "b": None, "c": []}
+    assert compile_message_writer(message)({"a": 0, "b": 0, "c": [1, 2]}) == b"\x10\x00\x18\x01\x18\x02"
+    assert [each.name for each in shape_of(message).fields if each.label is Label.EXPLICIT] == ["b"]

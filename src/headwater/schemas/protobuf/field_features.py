@@ -1,7 +1,11 @@
 """How a field is encoded, as its syntax, its options and the features of an edition decide it: whether absence can be
 told, whether lists are packed, whether a message stands between two tags (a group). Pure.
+
+A feature is written in one option each (`features.field_presence`), or all in one message (`features = { ... }`), which
+is how descriptors give them.
 """
 
+import re
 from typing import Final
 
 from headwater.schemas.protobuf.types import Field, File, Message
@@ -48,4 +52,8 @@ def feature(field: Field, file: File | None, name: str) -> str:
         for option in options:
             if option.name == f"features.{name}":
                 return option.value.text
+            if option.name == "features":
+                found = re.search(rf"(?<!\w){name}\s*:\s*(\w+)", option.value.text)
+                if found is not None:
+                    return found[1]
     return ""
