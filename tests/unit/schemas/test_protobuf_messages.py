@@ -224,3 +224,22 @@ def test_features_of_an_edition_hold_however_they_are_told(all_in_one: bool) -> 
     assert compile_message_reader(message)(b"") == {"a": 0, "b": None, "c": []}
     assert compile_message_writer(message)({"a": 0, "b": 0, "c": [1, 2]}) == b"\x10\x00\x18\x01\x18\x02"
     assert [each.name for each in shape_of(message).fields if each.label is Label.EXPLICIT] == ["b"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"i": 1 << 31}, {"i": -(1 << 31) - 1}, {"u": 1 << 32}, {"l": 1 << 63}, {"ul": 1 << 64}, {"s": 1 << 31}, {"sl": 1 << 63}, {"i": 1.5},
+        {"many": [1 << 31]}, {"named": {1 << 31: {}}}, {"suit": 1 << 31}, {"wrapped": 1 << 31}, {"b": 2},
+    ],
+)  # fmt: skip
+def test_a_number_that_its_field_cannot_hold_is_refused(value: dict[str, Any]) -> None:
+    """It was written without its upper bits, or what is behind its point: readers got another number."""
+    with pytest.raises(DataError, match=r"is no (int|uint|sint)(32|64)|is no bool"):
+        compile_message_writer(schema(_EVERYTHING).file.messages[0])(value)
+
+
+def test_the_upper_half_of_numbers_without_a_sign_may_be_negative_as_in_java() -> None:
+    parsed = schema(_EVERYTHING)
+    written = compile_message_writer(parsed.file.messages[0])({"u": -1, "ul": -1})
+    assert written == theirs(parsed)(u=(1 << 32) - 1, ul=(1 << 64) - 1).SerializeToString()

@@ -29,6 +29,12 @@ _FIXED: Final = {
     "double": struct.Struct("<d"), "float": struct.Struct("<f"), "fixed64": struct.Struct("<Q"), "sfixed64": struct.Struct("<q"),
     "fixed32": struct.Struct("<I"), "sfixed32": struct.Struct("<i"),
 }  # fmt: skip
+_INT32: Final = (-(1 << 31), (1 << 31) - 1)
+_INT64: Final = (-(1 << 63), (1 << 63) - 1)
+_BOUNDS: Final = {  # numbers without a sign are also taken as Java has them: the upper half as negative ones
+    "int32": _INT32, "sint32": _INT32, "uint32": (-(1 << 31), (1 << 32) - 1), "int64": _INT64, "sint64": _INT64,
+    "uint64": (-(1 << 63), (1 << 64) - 1), "bool": (0, 1),
+}  # fmt: skip
 _ZERO: Final = {"bool": False, "string": "", "bytes": b"", "double": 0.0, "float": 0.0}
 _VARINT, _FIXED64, _LENGTH, _GROUP, _END_GROUP, _FIXED32 = range(6)
 _LENGTHS: Final = {_FIXED64: 8, _FIXED32: 4}
@@ -406,12 +412,17 @@ def _packed_item(kind: str, item: Any) -> bytes:
 
 def _varint_of(kind: str, item: Any) -> int:
     number = int(item)
+    low, high = _BOUNDS[kind]
+    if not low <= number <= high or (number != item and not isinstance(item, str)):
+        raise DataError(f"{str(item)[:100]} is no {kind}")
+    if kind == "uint32":
+        return number & high
     return (number << 1) ^ (number >> 63) if kind in ("sint32", "sint64") else number
 
 
 def _enum_number(target: Enum, item: Any) -> int:
     if isinstance(item, int):
-        return item
+        return _varint_of("int32", item)
     found = next((each.number for each in target.values if each.name == item), None)
     if found is None:
         raise DataError(f"{str(item)[:100]!r} is no value of the enum {target.full_name}")
