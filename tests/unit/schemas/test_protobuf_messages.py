@@ -243,3 +243,13 @@ def test_the_upper_half_of_numbers_without_a_sign_may_be_negative_as_in_java() -
     parsed = schema(_EVERYTHING)
     written = compile_message_writer(parsed.file.messages[0])({"u": -1, "ul": -1})
     assert written == theirs(parsed)(u=(1 << 32) - 1, ul=(1 << 64) - 1).SerializeToString()
+
+
+@pytest.mark.parametrize(
+    "value", [{"d": -0.0}, {"fl4": -0.0}, {"fl4": 1e-60}, {"suit": 0}, {"suit": "SPADES"}, {"d": 0}]
+)
+def test_what_is_left_out_as_a_default_is_what_google_leaves_out(value: dict[str, Any]) -> None:
+    """-0.0 was read as 0.0: it equals the default, and is not the default."""
+    parsed = schema(_EVERYTHING)
+    written = compile_message_writer(parsed.file.messages[0])(value)
+    assert written == theirs(parsed)(**value).SerializeToString()

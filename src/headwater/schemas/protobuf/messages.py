@@ -363,7 +363,7 @@ class _Writers:
                 writer.data(field.number, entry.bytes())
         elif field.label == "repeated":
             self._repeated(writer, field, message, item)
-        elif has_presence(field, message) or item != _zero(field.type, field.target):
+        elif has_presence(field, message) or not _is_default(field, item):
             self._value(writer, field.number, field, field.type, item, is_delimited(field, message.file))
 
     def _repeated(self, writer: Writer, field: Field, message: Message, items: list[Any]) -> None:
@@ -393,6 +393,15 @@ class _Writers:
                 writer.data(number, data)
         else:
             _put(writer, number, kind, item)
+
+
+def _is_default(field: Field, item: Any) -> bool:
+    """By its bytes: -0.0 is none."""
+    if isinstance(field.target, Enum):
+        return _enum_number(field.target, item) == 0
+    if field.type in _FIXED:
+        return not any(_FIXED[field.type].pack(item))
+    return bool(item == _zero(field.type, None))
 
 
 def _put(writer: Writer, number: int, kind: str, item: Any) -> None:
