@@ -253,3 +253,22 @@ def test_what_is_left_out_as_a_default_is_what_google_leaves_out(value: dict[str
     parsed = schema(_EVERYTHING)
     written = compile_message_writer(parsed.file.messages[0])(value)
     assert written == theirs(parsed)(**value).SerializeToString()
+
+
+def test_a_time_with_a_zone_is_written_in_utc() -> None:
+    """Its zone was cut off: 12:00+02:00 became 12:00Z."""
+    parsed = schema(_EVERYTHING)
+    zone = datetime.timezone(datetime.timedelta(hours=2))
+    written = compile_message_writer(parsed.file.messages[0])({"at": datetime.datetime(2024, 1, 1, 1, tzinfo=zone)})
+    assert theirs(parsed).FromString(written).at.ToJsonString() == "2023-12-31T23:00:00Z"
+
+
+@pytest.mark.parametrize("kind", ["google.type.Date", "google.type.TimeOfDay", "google.type.DateTime", "B"])
+def test_a_time_is_no_message_but_its_own(kind: str) -> None:
+    """What the message has no field for was left out: a message of zeros, or a DateTime of many seconds."""
+    text = f"""syntax = "proto3"; import "google/type/date.proto"; import "google/type/timeofday.proto"; import "google/type/datetime.proto";
+    message M {{ {kind} a = 1; }} message B {{ int32 x = 1; }}"""
+    with pytest.raises(DataError, match="is wanted, not time" if kind != "google.type.TimeOfDay" else "not datetime"):
+        compile_message_writer(schema(text).file.messages[0])(
+            {"a": datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC) if "Of" in kind else datetime.time(1)}
+        )

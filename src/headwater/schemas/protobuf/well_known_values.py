@@ -6,7 +6,7 @@ be negative. Reading rounds to `precision` where more digits came, as Confluent'
 """
 
 from collections.abc import Mapping
-from datetime import date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, ROUND_HALF_UP, Context, Decimal
 from typing import Any, Final
 
@@ -45,23 +45,22 @@ def from_well_known(message: Message, value: dict[str, Any]) -> Any:
 def to_well_known(message: Message, value: Any) -> Mapping[str, Any]:
     if is_wrapper(message):
         return {"value": value}
-    if isinstance(value, datetime):
-        micros = (value.replace(tzinfo=None) - _EPOCH) // timedelta(microseconds=1)
-        return {"seconds": micros // 1_000_000, "nanos": micros % 1_000_000 * 1000}
-    if isinstance(value, date):
-        return {"year": value.year, "month": value.month, "day": value.day}
-    if isinstance(value, time):
-        return {
-            "hours": value.hour,
-            "minutes": value.minute,
-            "seconds": value.second,
-            "nanos": value.microsecond * 1000,
-        }
-    if isinstance(value, Decimal):
-        return _unscaled(value)
-    if not isinstance(value, Mapping):
-        raise DataError(f"a {message.full_name} is wanted, not {type(value).__name__}")
-    return value
+    match message.full_name, value:
+        case "google.protobuf.Timestamp", datetime():
+            if value.tzinfo is not None:
+                value = value.astimezone(UTC).replace(tzinfo=None)
+            micros = (value - _EPOCH) // timedelta(microseconds=1)
+            return {"seconds": micros // 1_000_000, "nanos": micros % 1_000_000 * 1000}
+        case "google.type.Date", date():
+            return {"year": value.year, "month": value.month, "day": value.day}
+        case "google.type.TimeOfDay", time():
+            nanos = value.microsecond * 1000
+            return {"hours": value.hour, "minutes": value.minute, "seconds": value.second, "nanos": nanos}
+        case "confluent.type.Decimal", Decimal():
+            return _unscaled(value)
+        case _, Mapping():
+            return value  # type: ignore[no-any-return]
+    raise DataError(f"a {message.full_name} is wanted, not {type(value).__name__}")
 
 
 def _decimal(unscaled: bytes, precision: int, scale: int) -> Decimal:
