@@ -235,6 +235,27 @@ def test_a_reader_that_cannot_read_is_refused_at_once() -> None:
         decode(b"\x00", "int", "string")
 
 
+NARROWER: list[tuple[Any, Any, Any, Any]] = [
+    (["null", "string"], "string", "a", None),
+    (["int", "string"], ["null", "string"], "a", 1),
+    ({"type": "enum", "name": "E", "symbols": ["A", "B"]}, {"type": "enum", "name": "E", "symbols": ["B"]}, "B", "A"),
+    ({"type": "array", "items": ["null", "int"]}, {"type": "array", "items": "long"}, [1, 2], [1, None]),
+]
+
+
+@pytest.mark.parametrize(("writer", "reader", "good", "bad"), NARROWER)
+def test_a_field_that_is_not_compatible_is_decided_by_each_value(writer: Any, reader: Any, good: Any, bad: Any) -> None:
+    """Nothing was read where one value could not have been; Avro's own libraries read what they can."""
+    old, new = record({"name": "f", "type": writer}), record({"name": "f", "type": reader})
+    assert decode(encode(old, {"f": good}), old, new) == {"f": good}
+    theirs = fastavro.schemaless_reader(io.BytesIO(encode(old, {"f": good})), fastavro.parse_schema(old), fastavro.parse_schema(new))  # fmt: skip
+    assert theirs == {"f": good}
+    with pytest.raises(DataError, match=r"^f: "):
+        decode(encode(old, {"f": bad}), old, new)
+    wrapped = ["null", new]
+    assert decode(encode(old, {"f": good}), old, wrapped) == {"f": good}
+
+
 def test_a_writers_union_is_decided_by_each_value() -> None:
     assert decode(encode(["int", "string"], 5), ["int", "string"], "int") == 5
     with pytest.raises(DataError, match="cannot be read as int"):
