@@ -5,6 +5,7 @@ should be.
 import datetime
 import io
 import json
+import math
 import uuid
 from decimal import Decimal
 from typing import Any
@@ -326,3 +327,31 @@ def test_names_of_a_stored_schema_may_have_any_characters_and_must_be_names() ->
     for wrong in (record(name=""), record({"name": 7, "type": "int"}), record({"name": "", "type": "int"})):
         with pytest.raises(SchemaError, match="is not a name"):
             parse(SchemaType.AVRO, json.dumps(wrong), stored=True)
+
+
+DAY = {"type": "int", "logicalType": "date"}
+MOMENT = {"type": "long", "logicalType": "timestamp-micros"}
+NOON = datetime.datetime(2024, 2, 29, 12, tzinfo=datetime.UTC)
+
+
+@pytest.mark.parametrize(
+    ("union", "value", "index"),
+    [
+        (["null", DAY, MOMENT], NOON, 2),
+        (["null", DAY, MOMENT], NOON.date(), 1),
+        (["null", "string", DAY], NOON, 2),
+        (["double", "long"], (1 << 60) + 1, 1),
+        (["double", "long"], 5, 0),
+        (["null", "float", "int"], (1 << 24) + 1, 2),
+        (["float", "double"], 1.1, 1),
+        (["float", "double"], 1e300, 1),
+        (["float", "double"], math.inf, 0),
+        (["float", "string"], 1.1, 0),
+    ],
+)
+def test_a_union_takes_a_branch_that_keeps_the_value(union: Any, value: Any, index: int) -> None:
+    """The first one took a moment as a day, and 2^60 + 1 as the nearest double."""
+    data = encode(union, value)
+    assert data[0] == 2 * index
+    if index and union[index] is not DAY:
+        assert decode(data, union) == value
