@@ -183,20 +183,6 @@ def test_import_mode_keeps_the_ids_that_it_is_given() -> None:
     assert twin.register("new", '"double"')["id"] == 43
 
 
-@pytest.mark.parametrize("scope", [None, ":.__GLOBAL:", ":.c:", ":.c:s"])
-def test_an_import_into_everything_or_a_context_finds_subjects_there_and_clears_them(scope: str | None) -> None:
-    """Into `:.__GLOBAL:`, which is every context, it found none; without a subject, nobody was told to clear."""
-    twin = Twin()
-    twin.register(":.c:s", '"int"')
-    assert code(settings.set_mode, twin.state, Rules(), scope, {"mode": "IMPORT"}, force=False) == 42205
-    twin.write(deleting.delete_subject(twin.state, ":.c:s", permanent=False))
-    twin.write(settings.set_mode(twin.state, Rules(), scope, {"mode": "IMPORT"}, force=False))
-    assert not twin.state.subjects
-    name = f'"subject":"{scope}"' if scope else ""
-    clearing = f'{{"keytype":"CLEAR_SUBJECT",{name + "," if name else ""}"magic":0}}'
-    assert twin.log[-2] == (clearing.encode(), f"{{{name}}}".encode())
-
-
 def test_a_version_that_an_import_replaces_leaves_its_id_taken() -> None:
     """Compaction took the only record with the highest id, and the next start gave that id to another schema."""
     twin = Twin()

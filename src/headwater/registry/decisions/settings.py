@@ -1,7 +1,7 @@
 """Config and mode: of a subject, of a context, of all. Pure.
 
-What is not set for a subject is looked for in its context, then in what is set for all (no subject), then in
-`:.__GLOBAL:`, and at last in the properties of the registry.
+What is not set for a subject is looked for in its context, then in `:.__GLOBAL:`, and at last in the properties of the
+registry. What is set without a subject is the default context's, and holds in no other.
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ def scope(subject: str | None) -> list[str | None]:
     """Where settings of a subject are looked for, nearest first."""
     if subject is None:
         return [None, _GLOBAL]
-    return list(dict.fromkeys([subject, parse_subject(subject).context_text, None, _GLOBAL]))
+    return list(dict.fromkeys([subject, parse_subject(subject).context_text, _GLOBAL]))
 
 
 def settings_key(subject: str | None) -> str | None:
@@ -79,8 +79,10 @@ def validates_new_schemas(rules: Rules, config: Mapping[str, Any]) -> bool:
 def config(state: State, rules: Rules, subject: str | None, *, default_to_global: bool) -> dict[str, Any]:
     """GET /config[/{subject}]."""
     key = settings_key(subject)
-    if key is None or default_to_global:
+    if default_to_global:
         return _ordered(config_in_scope(state, rules, key))
+    if key in (None, _GLOBAL):
+        return _ordered({"compatibilityLevel": rules.compatibility, **state.configs.get(key, {})})
     if key not in state.configs:
         raise errors.compatibility_not_configured(str(subject))
     return _ordered(state.configs[key])
@@ -176,8 +178,10 @@ def require_writable(state: State, subject: str | None) -> None:
 def mode(state: State, subject: str | None, *, default_to_global: bool) -> dict[str, Any]:
     """GET /mode[/{subject}]."""
     key = settings_key(subject)
-    if key is None or default_to_global:
+    if default_to_global:
         return {"mode": mode_in_scope(state, key)}
+    if key in (None, _GLOBAL):
+        return {"mode": state.modes.get(key, READWRITE)}
     if key not in state.modes:
         raise errors.mode_not_configured(str(subject))
     return {"mode": state.modes[key]}
