@@ -154,6 +154,8 @@ RULES: list[tuple[Any, Any, list[str]]] = [
     ({"multipleOf": 0.1}, {"multipleOf": 0.3}, ["MULTIPLE_OF_EXPANDED"]),
     ({"multipleOf": 0.3}, {"multipleOf": 0.2}, ["MULTIPLE_OF_CHANGED"]),
     ({"multipleOf": 1e300}, {"multipleOf": 1e-300}, ["MULTIPLE_OF_REDUCED"]),
+    (S | {"connect.type": "bytes"}, N | {"connect.type": "bytes"}, []),
+    (S | {"connect.type": "bytes"}, N, ["TYPE_CHANGED"]),
     (closed(), opened(), ["ADDITIONAL_PROPERTIES_ADDED"]),
     (opened(), closed(), ["ADDITIONAL_PROPERTIES_REMOVED"]),
     (opened(), partly(S), ["ADDITIONAL_PROPERTIES_NARROWED"]),

@@ -80,7 +80,9 @@ class Comparison:
         if beside is not None:
             return beside
         if old.kind != new.kind:
-            return [] if old.kind == "never" or new.kind == "any" else [Change("TYPE_CHANGED", "")]
+            if old.kind == "never" or new.kind == "any" or _are_bytes_of_connect(old, new):
+                return []
+            return [Change("TYPE_CHANGED", "")]
         found = [Change(kind, "") for kind, key in _ANNOTATIONS if old.node.get(key) != new.node.get(key)]
         match old.kind:
             case "string" | "number" | "enum" | "const":
@@ -172,3 +174,8 @@ class Comparison:
         if not found:
             return []
         return [Change("NOT_TYPE_NARROWED" if self.fits(found) else "NOT_TYPE_EXTENDED", "/not")]
+
+
+def _are_bytes_of_connect(*shapes: Shape) -> bool:
+    """Connect's converter writes decimals as text or as numbers, as its `decimal.format` says, and reads both."""
+    return all(each.node.get("connect.type") == "bytes" for each in shapes)
