@@ -49,6 +49,7 @@ def items(*named: Any, rest: Any = True) -> dict[str, Any]:
 
 S, N, INT, B = {"type": "string"}, {"type": "number"}, {"type": "integer"}, {"type": "boolean"}
 REQUIRED = {"required": ["a"]}
+PATTERN = {"patternProperties": {"^x": S}}
 
 # (before, after, the kinds of change): the reader has the schema after.
 RULES: list[tuple[Any, Any, list[str]]] = [
@@ -156,6 +157,14 @@ RULES: list[tuple[Any, Any, list[str]]] = [
     ({"multipleOf": 1e300}, {"multipleOf": 1e-300}, ["MULTIPLE_OF_REDUCED"]),
     (S | {"connect.type": "bytes"}, N | {"connect.type": "bytes"}, []),
     (S | {"connect.type": "bytes"}, N, ["TYPE_CHANGED"]),
+    (opened() | PATTERN, opened(b=N) | PATTERN, ["OPTIONAL_PROPERTY_ADDED_TO_UNOPEN_CONTENT_MODEL"]),
+    (
+        opened() | PATTERN,
+        opened(b=N) | PATTERN | {"required": ["b"]},
+        ["REQUIRED_PROPERTY_ADDED_TO_UNOPEN_CONTENT_MODEL"],
+    ),
+    (opened(b=N) | PATTERN, opened() | PATTERN, ["PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL"]),
+    (partly(N, b=N) | PATTERN, partly(N) | PATTERN, ["PROPERTY_REMOVED_IS_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL"]),
     (closed(), opened(), ["ADDITIONAL_PROPERTIES_ADDED"]),
     (opened(), closed(), ["ADDITIONAL_PROPERTIES_REMOVED"]),
     (opened(), partly(S), ["ADDITIONAL_PROPERTIES_NARROWED"]),
