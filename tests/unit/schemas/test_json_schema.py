@@ -264,6 +264,21 @@ def test_a_recursive_schema_is_compared() -> None:
     assert [each.kind for each in incompatibilities(tree(N), tree(S))] == ["TYPE_CHANGED"]
 
 
+def test_what_is_found_within_a_schema_that_then_does_not_fit_is_looked_at_again() -> None:
+    """`B` was compared while `A`, which it contains, was taken to fit; and so it stayed, also elsewhere."""
+
+    def version(leaf: Any, *others: Any) -> JsonSchema:
+        definitions = {"A": closed(b={"$ref": "#/$defs/B"}, k=leaf), "B": closed(back={"$ref": "#/$defs/A"})}
+        first = {"anyOf": [{"$ref": "#/$defs/A"}, *others]} if others else {"$ref": "#/$defs/A"}
+        return schema(closed(a=first, z={"$ref": "#/$defs/B"}) | {"$defs": definitions})
+
+    assert incompatibilities(version(S, {}), version(S)) == []
+    told = incompatibilities(version(N, {}), version(S))
+    assert [(each.kind, each.path) for each in told] == [
+        ("TYPE_CHANGED", "#/properties/z/properties/back/properties/k")
+    ]
+
+
 def test_canonical_and_normalized() -> None:
     one = schema('{"type": ["string", "null"], "required": ["b", "a"], "title": "T"}')
     two = schema('{"title": "T", "required": ["a", "b"], "type": ["null", "string"]}')
