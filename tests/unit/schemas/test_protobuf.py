@@ -93,6 +93,15 @@ def test_what_means_the_same_is_normalized_to_the_same() -> None:
     assert one.normalized() == two.normalized()
 
 
+@pytest.mark.parametrize(("head", "written"), [('edition = "2023";', "reserved foo, bar;"), ('syntax = "proto3";', 'reserved "foo", "bar";')])  # fmt: skip
+def test_reserved_names_are_written_as_protoc_takes_them(head: str, written: str) -> None:
+    """In editions they were written in quotes, which protoc refuses there."""
+    for given in ("reserved foo, bar;", 'reserved "foo", "bar";'):
+        printed = proto(f"{head} message M {{ {given} }} enum E {{ {given} A = 0; }}").canonical
+        assert printed.count(written) == 2
+        assert proto(printed).canonical == printed
+
+
 def test_editions_are_parsed() -> None:
     parsed = proto(
         'edition = "2023"; option features.field_presence = IMPLICIT; message M { repeated int32 a = 1 [features.repeated_field_encoding = EXPANDED]; string b = 2; }'
