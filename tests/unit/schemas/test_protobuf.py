@@ -102,6 +102,19 @@ def test_reserved_names_are_written_as_protoc_takes_them(head: str, written: str
         assert proto(printed).canonical == printed
 
 
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("google/protobuf/type.proto", "google.protobuf.Enum"),
+        ("google/protobuf/api.proto", "google.protobuf.Api"),
+        ("confluent/type/variant.proto", "confluent.type.Variant"),
+    ],
+)
+def test_files_that_everyone_has_are_imported_without_a_reference(path: str, name: str) -> None:
+    """Three were not here: a schema that imports them was refused, and Confluent's registry takes it."""
+    assert proto(f'{PROTO3} import "{path}"; message M {{ {name} a = 1; }}').messages.keys() == {"M"}
+
+
 def test_editions_are_parsed() -> None:
     parsed = proto(
         'edition = "2023"; option features.field_presence = IMPLICIT; message M { repeated int32 a = 1 [features.repeated_field_encoding = EXPANDED]; string b = 2; }'
