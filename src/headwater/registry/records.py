@@ -64,9 +64,9 @@ def decode_key(data: bytes) -> Key | None:
                 return Key(SCHEMA, str(fields["subject"]), int(fields["version"]))
             case "CONTEXT":
                 return Key(CONTEXT, str(fields["context"]))
-            case "CONFIG" | "MODE" | "NOOP":
+            case "CONFIG" | "MODE" | "NOOP" | "CLEAR_SUBJECT":
                 return Key(keytype, fields.get("subject"))
-            case "DELETE_SUBJECT" | "CLEAR_SUBJECT":
+            case "DELETE_SUBJECT":
                 return Key(keytype, str(fields["subject"]))
     except UNREADABLE:
         return None

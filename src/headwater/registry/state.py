@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 from headwater.registry import records
 from headwater.registry.records import Key
-from headwater.registry.subjects import DEFAULT_CONTEXT, beside, parse_subject
+from headwater.registry.subjects import DEFAULT_CONTEXT, beside, is_within, parse_subject
 
 logger = logging.getLogger("headwater.registry")
 
@@ -220,6 +220,9 @@ class State:
             case records.DELETE_SUBJECT:
                 if value is not None:
                     self._delete_subject(str(key.subject), int(value["version"]))
+            case records.CLEAR_SUBJECT:
+                if value is not None:
+                    self._clear_subjects(key.subject)
             case records.NOOP:
                 for context, max_id in ((value or {}).get(records.MAX_IDS) or {}).items():
                     self.max_ids[context] = max(self.max_ids.get(context, 0), int(max_id))
@@ -264,6 +267,13 @@ class State:
         for number, each in versions.items():
             if number <= up_to and not each.deleted:
                 versions[number] = replace(each, deleted=True)
+
+    def _clear_subjects(self, scope: str | None) -> None:
+        """Those of a scope are empty for an import: what is deleted softly is gone for good."""
+        for subject in [each for each in self.subjects if is_within(each, scope)]:
+            for each in self.versions(subject, deleted=True):
+                if each.deleted:
+                    self._remove(subject, each.version)
 
 
 def decode_key_or_warn(data: bytes | None) -> Key | None:

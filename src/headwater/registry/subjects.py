@@ -61,6 +61,16 @@ def beside(parent: str, reference: str) -> str:
     return Subject(parse_subject(parent).context, reference).text
 
 
+def is_within(subject: str, scope: str | None) -> bool:
+    """Whether a subject is the one that a scope of settings names, or of its context. None is everything, and so is
+    the context of settings for all.
+    """
+    if scope is None:
+        return True
+    context, name = parse_subject(scope)
+    return subject == scope if name else context in (GLOBAL_CONTEXT, parse_subject(subject).context)
+
+
 def is_valid(text: str, *, context_alone: bool = False) -> bool:
     """No control characters and no lone surrogates: a name is a key in the log, and in its lines. The context of
     settings for all has no subjects.

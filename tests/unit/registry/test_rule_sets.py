@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from headwater.registry.decisions import settings
 from headwater.registry.decisions.documents import canonical_rule_set
 from unit.registry.twin import Twin, code
 
@@ -52,3 +53,20 @@ def test_one_name_may_stand_once_among_all_rules_and_in_any_case_of_its_words() 
     )
     assert found is not None
     assert [each["mode"] for name in found for each in found[name]] == ["UPGRADE", "WRITE"]
+
+
+def test_metadata_and_rules_that_are_empty_are_not_inherited() -> None:
+    """Nobody could get rid of them: an empty ruleSet was as good as none, and those before came back."""
+    twin, rules, owner = Twin(), {"domainRules": [rule()]}, {"properties": {"owner": "me"}}
+    first = twin.register("s", '"int"', ruleSet=rules, metadata=owner)
+    assert twin.register("s", '"int"') == first
+    second = twin.register("s", '"int"', ruleSet={}, metadata={"properties": {}})
+    assert (second["version"], second["id"]) == (2, 2)
+    assert "ruleSet" not in second
+    assert "metadata" not in second
+    third = twin.register("s", '"int"', ruleSet=rules, metadata={})
+    assert (third["version"], third["ruleSet"], "metadata" in third) == (3, first["ruleSet"], False)
+    assert twin.register("s", '"int"', metadata={}, ruleSet={})["version"] == 2
+    assert twin.compacted().versions("s") == twin.state.versions("s")
+    twin.write(settings.set_config(twin.state, "s", {"defaultMetadata": owner}))
+    assert twin.register("s", '"long"', metadata={}, ruleSet={})["metadata"] == owner

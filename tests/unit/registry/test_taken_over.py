@@ -5,6 +5,8 @@ them (what such a log looks like is published; the schemas here are our own).
 import json
 from typing import Any
 
+import pytest
+
 from headwater.registry.decisions import reading
 from headwater.registry.decisions.registering import Registry
 from headwater.registry.decisions.schema_parser import SchemaParser
@@ -95,3 +97,30 @@ def test_it_goes_on_where_the_other_stopped() -> None:
     assert twin.register("shops", new)["id"] == 46
     assert twin.register("money", PROTO.replace("\n\n", "\n  \n"), schemaType="PROTOBUF")["id"] == 45
     assert [key for key, _ in twin.log] == [version_key("shops", 3)]
+
+
+@pytest.mark.parametrize(
+    ("scope", "left"),
+    [
+        ('"subject":"gone",', {":.c:gone": [1], "shops": [1, 2]}),
+        ('"subject":":.c:",', {"gone": [1], "shops": [1, 2]}),
+        ("", {"shops": [2]}),
+        ('"subject":":.__GLOBAL:",', {"shops": [2]}),
+    ],
+)
+def test_what_was_deleted_softly_is_gone_once_its_subjects_are_cleared(scope: str, left: dict[str, list[int]]) -> None:
+    """The record was passed over, and the one for all subjects, which names none, was not even known."""
+    log = [
+        *((version_key(each, 1), version_value(each, 1, 1, SHOP, deleted=True)) for each in ("gone", ":.c:gone")),
+        (version_key("shops", 1), version_value("shops", 1, 2, CARD, deleted=True)),
+        (version_key("shops", 2), version_value("shops", 2, 1, SHOP)),
+        (f'{{"keytype":"CLEAR_SUBJECT",{scope}"magic":0}}'.encode(), b"{" + scope[:-1].encode() + b"}"),
+    ]
+    state = State()
+    for key, value in log:
+        state.apply(key, value)
+        decoded = decode_key(key)
+        assert decoded is not None
+        assert encode_key(decoded) == key
+    assert {name: list(versions) for name, versions in state.subjects.items()} == left
+    assert state.next_id(".") == 3

@@ -5,6 +5,7 @@ should be.
 import datetime
 import io
 import json
+import math
 import uuid
 from decimal import Decimal
 from typing import Any
@@ -235,6 +236,27 @@ def test_a_reader_that_cannot_read_is_refused_at_once() -> None:
         decode(b"\x00", "int", "string")
 
 
+NARROWER: list[tuple[Any, Any, Any, Any]] = [
+    (["null", "string"], "string", "a", None),
+    (["int", "string"], ["null", "string"], "a", 1),
+    ({"type": "enum", "name": "E", "symbols": ["A", "B"]}, {"type": "enum", "name": "E", "symbols": ["B"]}, "B", "A"),
+    ({"type": "array", "items": ["null", "int"]}, {"type": "array", "items": "long"}, [1, 2], [1, None]),
+]
+
+
+@pytest.mark.parametrize(("writer", "reader", "good", "bad"), NARROWER)
+def test_a_field_that_is_not_compatible_is_decided_by_each_value(writer: Any, reader: Any, good: Any, bad: Any) -> None:
+    """Nothing was read where one value could not have been; Avro's own libraries read what they can."""
+    old, new = record({"name": "f", "type": writer}), record({"name": "f", "type": reader})
+    assert decode(encode(old, {"f": good}), old, new) == {"f": good}
+    theirs = fastavro.schemaless_reader(io.BytesIO(encode(old, {"f": good})), fastavro.parse_schema(old), fastavro.parse_schema(new))  # fmt: skip
+    assert theirs == {"f": good}
+    with pytest.raises(DataError, match=r"^f: "):
+        decode(encode(old, {"f": bad}), old, new)
+    wrapped = ["null", new]
+    assert decode(encode(old, {"f": good}), old, wrapped) == {"f": good}
+
+
 def test_a_writers_union_is_decided_by_each_value() -> None:
     assert decode(encode(["int", "string"], 5), ["int", "string"], "int") == 5
     with pytest.raises(DataError, match="cannot be read as int"):
@@ -305,3 +327,31 @@ def test_names_of_a_stored_schema_may_have_any_characters_and_must_be_names() ->
     for wrong in (record(name=""), record({"name": 7, "type": "int"}), record({"name": "", "type": "int"})):
         with pytest.raises(SchemaError, match="is not a name"):
             parse(SchemaType.AVRO, json.dumps(wrong), stored=True)
+
+
+DAY = {"type": "int", "logicalType": "date"}
+MOMENT = {"type": "long", "logicalType": "timestamp-micros"}
+NOON = datetime.datetime(2024, 2, 29, 12, tzinfo=datetime.UTC)
+
+
+@pytest.mark.parametrize(
+    ("union", "value", "index"),
+    [
+        (["null", DAY, MOMENT], NOON, 2),
+        (["null", DAY, MOMENT], NOON.date(), 1),
+        (["null", "string", DAY], NOON, 2),
+        (["double", "long"], (1 << 60) + 1, 1),
+        (["double", "long"], 5, 0),
+        (["null", "float", "int"], (1 << 24) + 1, 2),
+        (["float", "double"], 1.1, 1),
+        (["float", "double"], 1e300, 1),
+        (["float", "double"], math.inf, 0),
+        (["float", "string"], 1.1, 0),
+    ],
+)
+def test_a_union_takes_a_branch_that_keeps_the_value(union: Any, value: Any, index: int) -> None:
+    """The first one took a moment as a day, and 2^60 + 1 as the nearest double."""
+    data = encode(union, value)
+    assert data[0] == 2 * index
+    if index and union[index] is not DAY:
+        assert decode(data, union) == value

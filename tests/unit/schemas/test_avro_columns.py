@@ -228,6 +228,17 @@ def test_what_has_no_columns_is_told(schema: Any) -> None:
         avro_columns(avro("int").root, avro("string").root)
 
 
+def test_a_field_that_is_not_compatible_is_decided_by_each_value() -> None:
+    suits = {"type": "enum", "name": "E", "symbols": ["A", "B"]}
+    writer = record({"name": "a", "type": ["null", "int"]}, {"name": "e", "type": suits})
+    reader = record({"name": "a", "type": "int"}, {"name": "e", "type": {**suits, "symbols": ["B"]}})
+    assert both(writer, [b"\x02\x04\x02"], reader).to_pylist() == [{"a": 2, "e": "B"}]
+    for data in (b"\x00\x02", b"\x02\x04\x00"):
+        for decode in (avro_columns, row_decoder):
+            with pytest.raises(DataError, match="row 0"):
+                decode(avro(writer).root, avro(reader).root)(pa.array([data], pa.binary()), 0)
+
+
 def test_random_columns_become_the_rows_that_they_came_from() -> None:
     schemas, values, draw = Schemas(24), Values(24), random.Random(24)
     compared = 0

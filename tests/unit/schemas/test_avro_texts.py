@@ -62,6 +62,16 @@ def test_what_means_the_same_is_normalized_to_the_same() -> None:
     assert avro(other).normalized() == avro(FULL).normalized()
 
 
+def test_names_within_properties_and_defaults_are_normalized_too() -> None:
+    """Only those right within a type were: a schema whose objects had another order was another version."""
+    inner = {"type": "record", "name": "I", "doc": "", "fields": [{"name": "a", "type": "int"}, {"name": "b", "type": "int"}]}  # fmt: skip
+    one = {"type": "record", "name": "R", "connect.parameters": {"x": "1", "y": [{"k": 1, "l": 2}]}, "fields": [{"name": "i", "type": inner, "default": {"a": 1, "b": 2}}]}  # fmt: skip
+    other = {**one, "connect.parameters": {"y": [{"l": 2, "k": 1}], "x": "1"}}
+    other["fields"] = [{**one["fields"][0], "type": {**inner, "doc": None}, "default": {"b": 2, "a": 1}}]  # type: ignore[dict-item,index]
+    assert avro(one).canonical != avro(other).canonical
+    assert avro(one).normalized() == avro(other).normalized()
+
+
 @pytest.mark.parametrize(
     "schema", [FULL, "int", ["null", "string"], {"type": "array", "items": {"type": "int", "x": 1}}]
 )

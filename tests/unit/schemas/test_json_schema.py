@@ -49,6 +49,7 @@ def items(*named: Any, rest: Any = True) -> dict[str, Any]:
 
 S, N, INT, B = {"type": "string"}, {"type": "number"}, {"type": "integer"}, {"type": "boolean"}
 REQUIRED = {"required": ["a"]}
+PATTERN = {"patternProperties": {"^x": S}}
 
 # (before, after, the kinds of change): the reader has the schema after.
 RULES: list[tuple[Any, Any, list[str]]] = [
@@ -150,6 +151,20 @@ RULES: list[tuple[Any, Any, list[str]]] = [
         closed() | {"patternProperties": {"^a[0-9]": N}},
         ["TYPE_EXTENDED", "PROPERTY_REMOVED_IS_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL"],
     ),
+    ({"multipleOf": 0.3}, {"multipleOf": 0.1}, ["MULTIPLE_OF_REDUCED"]),
+    ({"multipleOf": 0.1}, {"multipleOf": 0.3}, ["MULTIPLE_OF_EXPANDED"]),
+    ({"multipleOf": 0.3}, {"multipleOf": 0.2}, ["MULTIPLE_OF_CHANGED"]),
+    ({"multipleOf": 1e300}, {"multipleOf": 1e-300}, ["MULTIPLE_OF_REDUCED"]),
+    (S | {"connect.type": "bytes"}, N | {"connect.type": "bytes"}, []),
+    (S | {"connect.type": "bytes"}, N, ["TYPE_CHANGED"]),
+    (opened() | PATTERN, opened(b=N) | PATTERN, ["OPTIONAL_PROPERTY_ADDED_TO_UNOPEN_CONTENT_MODEL"]),
+    (
+        opened() | PATTERN,
+        opened(b=N) | PATTERN | {"required": ["b"]},
+        ["REQUIRED_PROPERTY_ADDED_TO_UNOPEN_CONTENT_MODEL"],
+    ),
+    (opened(b=N) | PATTERN, opened() | PATTERN, ["PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL"]),
+    (partly(N, b=N) | PATTERN, partly(N) | PATTERN, ["PROPERTY_REMOVED_IS_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL"]),
     (closed(), opened(), ["ADDITIONAL_PROPERTIES_ADDED"]),
     (opened(), closed(), ["ADDITIONAL_PROPERTIES_REMOVED"]),
     (opened(), partly(S), ["ADDITIONAL_PROPERTIES_NARROWED"]),
@@ -247,6 +262,21 @@ def test_a_recursive_schema_is_compared() -> None:
 
     assert incompatibilities(tree(S), tree(S)) == []
     assert [each.kind for each in incompatibilities(tree(N), tree(S))] == ["TYPE_CHANGED"]
+
+
+def test_what_is_found_within_a_schema_that_then_does_not_fit_is_looked_at_again() -> None:
+    """`B` was compared while `A`, which it contains, was taken to fit; and so it stayed, also elsewhere."""
+
+    def version(leaf: Any, *others: Any) -> JsonSchema:
+        definitions = {"A": closed(b={"$ref": "#/$defs/B"}, k=leaf), "B": closed(back={"$ref": "#/$defs/A"})}
+        first = {"anyOf": [{"$ref": "#/$defs/A"}, *others]} if others else {"$ref": "#/$defs/A"}
+        return schema(closed(a=first, z={"$ref": "#/$defs/B"}) | {"$defs": definitions})
+
+    assert incompatibilities(version(S, {}), version(S)) == []
+    told = incompatibilities(version(N, {}), version(S))
+    assert [(each.kind, each.path) for each in told] == [
+        ("TYPE_CHANGED", "#/properties/z/properties/back/properties/k")
+    ]
 
 
 def test_canonical_and_normalized() -> None:

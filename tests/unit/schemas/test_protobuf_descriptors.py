@@ -6,6 +6,7 @@ import base64
 import importlib
 import pkgutil
 from types import ModuleType
+from typing import Any
 
 import google.protobuf
 import google.type
@@ -159,3 +160,33 @@ def test_a_default_that_is_no_value_and_a_group_apart_from_its_message_are_refus
         parse(SchemaType.PROTOBUF, base64.b64encode(file.SerializeToString()).decode())
     field.name = "part"
     parse(SchemaType.PROTOBUF, base64.b64encode(file.SerializeToString()).decode())
+
+
+@pytest.mark.parametrize(
+    ("message", "enum", "why"),
+    [
+        ({"reserved_range": [{"start": 0, "end": 5}]}, {}, "0 to 4 is not a range"),
+        ({"extension_range": [{"start": -5, "end": 5}]}, {}, "-5 to 4 is not a range"),
+        ({"reserved_range": [{"start": 5, "end": 5}]}, {}, "5 to 4 is not a range"),
+        ({}, {"reserved_range": [{"start": 6, "end": 5}]}, "6 to 5 is not a range"),
+    ],
+)
+def test_ranges_that_no_text_can_have_are_refused(message: dict[str, Any], enum: dict[str, Any], why: str) -> None:
+    """The schema was registered, and its text could not be read again."""
+    values = [{"name": "A", "number": 1}]
+    file = descriptor_pb2.FileDescriptorProto(
+        name="m.proto",
+        message_type=[{"name": "M", **message}],  # type: ignore[list-item]
+        enum_type=[{"name": "E", "value": values, **enum}],  # type: ignore[list-item]
+    )
+    with pytest.raises(SchemaError, match=why):
+        parse(SchemaType.PROTOBUF, base64.b64encode(file.SerializeToString()).decode())
+
+
+@pytest.mark.parametrize("number", [1 << 31, -(1 << 31) - 1])
+def test_a_number_of_an_enum_beyond_32_bits_is_refused(number: int) -> None:
+    value = b"\x0a\x01A\x10" + _varint(number & (1 << 64) - 1)
+    enum = b"\x0a\x01E\x12" + _varint(len(value)) + value
+    data = b"\x0a\x07m.proto\x2a" + _varint(len(enum)) + enum
+    with pytest.raises(SchemaError, match=f"A has the number {number}"):
+        parse(SchemaType.PROTOBUF, base64.b64encode(data).decode())

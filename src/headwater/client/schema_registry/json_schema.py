@@ -105,4 +105,4 @@ class JsonSchemaDeserializer(SchemaDeserializer):
             self.compiled(("validator", *key), lambda: _validator(self.registry, writer))(value)
         if self._from_dict is not None:
             return self._from_dict(value)
-        return models.build(self._to, value) if self._to is not None else value
+        return models.from_json(self._to, value, payload) if self._to is not None else value

@@ -194,15 +194,27 @@ def to_plain(value: Any) -> Any:
 
 
 def to_json(value: Any) -> Any:
-    """As `to_plain`, with what JSON does not know as text."""
-    plain = to_plain(value)
+    """As `to_plain`, with what JSON does not know as text. A model of pydantic as its own JSON Schema describes it: by
+    aliases, enums by their values.
+    """
+    if hasattr(type(value), "model_dump"):
+        return value.model_dump(mode="json", by_alias=True)
+    return _to_json(to_plain(value))
+
+
+def _to_json(plain: Any) -> Any:
     if isinstance(plain, Mapping):
-        return {key: to_json(item) for key, item in plain.items()}
+        return {key: _to_json(item) for key, item in plain.items()}
     if isinstance(plain, list | tuple):
-        return [to_json(item) for item in plain]
+        return [_to_json(item) for item in plain]
     if isinstance(plain, datetime.datetime | datetime.date | datetime.time):
         return plain.isoformat()
     return str(plain) if isinstance(plain, uuid.UUID | Decimal) else plain
+
+
+def from_json(hint: Any, value: Any, text: bytes) -> Any:
+    """A value of this type from JSON: `value` is what its text is."""
+    return hint.model_validate_json(text) if hasattr(hint, "model_validate_json") else build(hint, value)
 
 
 def build(hint: Any, value: Any) -> Any:
@@ -222,12 +234,18 @@ def build(hint: Any, value: Any) -> Any:
     if issubclass(hint, enum.Enum):
         return hint[value] if isinstance(value, str) else value
     if is_model(hint) and isinstance(value, Mapping):
-        return hint(**{name: build(of, value[name]) for name, of, _ in _fields(hint) if name in value})
+        return hint(**{_argument(hint, name): build(of, value[name]) for name, of, _ in _fields(hint) if name in value})
     if isinstance(value, str) and hint in (datetime.datetime, datetime.date, datetime.time):
         return hint.fromisoformat(value)
     if isinstance(value, str) and hint in (uuid.UUID, Decimal):
         return hint(value)
     return value
+
+
+def _argument(model: Any, name: str) -> str:
+    """What a class calls a field when it is made: pydantic's aliases."""
+    alias = model.model_fields[name].validation_alias if hasattr(model, "model_fields") else None
+    return alias if isinstance(alias, str) else name
 
 
 def _build_union(arguments: tuple[Any, ...], value: Any) -> Any:

@@ -3,7 +3,7 @@ is wrong.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -27,7 +27,8 @@ _RULE_TEXTS_AFTER: Final = ("expr", "onSuccess", "onFailure")
 @dataclass(frozen=True, slots=True)
 class SchemaRequest:
     """`version`: 0 is none given, -1 the latest; `id` below zero is none given. A schema without text is that of the
-    version before, with other metadata or rules.
+    version before, with other metadata or rules. Metadata or rules that are empty, and not None, are not to be those of
+    the version before either.
     """
 
     content: SchemaContent
@@ -51,8 +52,8 @@ def schema_request(document: Any) -> SchemaRequest:
         text=utf8(text),
         schema_type=schema_type.upper(),
         references=_references(document.get("references")),
-        metadata=canonical_metadata(document.get("metadata")),
-        rule_set=canonical_rule_set(document.get("ruleSet")),
+        metadata=given_or_empty(canonical_metadata, document.get("metadata")),
+        rule_set=given_or_empty(canonical_rule_set, document.get("ruleSet")),
     )
     return SchemaRequest(
         content,
@@ -120,6 +121,12 @@ def requested_tags(document: Mapping[str, Any], name: str) -> dict[Entity, list[
             raise errors.invalid_schema(f"{shape}; tags are text, at most {_TAGS_MAX}")
         found.setdefault(Entity(utf8(path), EntityType(kind.lower())), []).extend(utf8(tag) for tag in tags)
     return found
+
+
+def given_or_empty(canonical: Callable[[Any], dict[str, Any] | None], document: Any) -> dict[str, Any] | None:
+    """None only where nothing was given."""
+    found = canonical(document)
+    return {} if found is None and document is not None else found
 
 
 def canonical_metadata(document: Any) -> dict[str, Any] | None:

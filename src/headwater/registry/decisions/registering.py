@@ -63,6 +63,7 @@ def registration(
         if request.propagate_tags:
             content = yield from with_tags_of(state, registry.parser, subject, content, previous)
         content = _populated(config, content, previous, request.version, new_version)
+    content = _without_empty(content)
     _check_size(registry, content)
     content, parsed = yield from canonical(registry, subject, content, config, normalize=normalize)
     context = parse_subject(subject).context
@@ -134,7 +135,8 @@ def lookup(
     """
     config = config_in_scope(registry.state, registry.rules, subject)
     wanted, _ = yield from canonical(registry, subject, content, config, normalize=normalize)
-    extended = _populated(config, wanted, registry.state.latest(subject), 0, None)
+    extended = _without_empty(_populated(config, wanted, registry.state.latest(subject), 0, None))
+    wanted = _without_empty(wanted)
     for each in (wanted,) if extended == wanted else (wanted, extended):
         found = _version_with(registry.state, subject, each, deleted)
         if found is None:
@@ -369,6 +371,11 @@ def _populated(
         properties = dict(sorted({**properties, VERSION_PROPERTY: str(new_version)}.items()))
         metadata = _ordered({**(metadata or {}), "properties": properties}, ("tags", "properties", "sensitive"))
     return replace(content, metadata=metadata, rule_set=rule_set)
+
+
+def _without_empty(content: SchemaContent) -> SchemaContent:
+    """As it is stored: what is empty is not there."""
+    return replace(content, metadata=content.metadata or None, rule_set=content.rule_set or None)
 
 
 def _merged_metadata(under: Mapping[str, Any] | None, over: Mapping[str, Any] | None) -> Mapping[str, Any] | None:

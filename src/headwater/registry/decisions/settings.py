@@ -1,7 +1,7 @@
 """Config and mode: of a subject, of a context, of all. Pure.
 
-What is not set for a subject is looked for in its context, then in what is set for all (no subject), then in
-`:.__GLOBAL:`, and at last in the properties of the registry.
+What is not set for a subject is looked for in its context, then in `:.__GLOBAL:`, and at last in the properties of the
+registry. What is set without a subject is the default context's, and holds in no other.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from headwater.registry.decisions.documents import canonical_metadata, canonical
 from headwater.registry.decisions.steps import Decision, Rules
 from headwater.registry.records import Key, Record
 from headwater.registry.state import State, Version
-from headwater.registry.subjects import GLOBAL_CONTEXT, beside, is_valid, parse_subject
+from headwater.registry.subjects import GLOBAL_CONTEXT, beside, is_valid, is_within, parse_subject
 from headwater.schemas import CompatibilityLevel, CompatibilityPolicy
 from headwater.web.messages import HttpError
 
@@ -37,7 +37,7 @@ def scope(subject: str | None) -> list[str | None]:
     """Where settings of a subject are looked for, nearest first."""
     if subject is None:
         return [None, _GLOBAL]
-    return list(dict.fromkeys([subject, parse_subject(subject).context_text, None, _GLOBAL]))
+    return list(dict.fromkeys([subject, parse_subject(subject).context_text, _GLOBAL]))
 
 
 def settings_key(subject: str | None) -> str | None:
@@ -79,8 +79,10 @@ def validates_new_schemas(rules: Rules, config: Mapping[str, Any]) -> bool:
 def config(state: State, rules: Rules, subject: str | None, *, default_to_global: bool) -> dict[str, Any]:
     """GET /config[/{subject}]."""
     key = settings_key(subject)
-    if key is None or default_to_global:
+    if default_to_global:
         return _ordered(config_in_scope(state, rules, key))
+    if key in (None, _GLOBAL):
+        return _ordered({"compatibilityLevel": rules.compatibility, **state.configs.get(key, {})})
     if key not in state.configs:
         raise errors.compatibility_not_configured(str(subject))
     return _ordered(state.configs[key])
@@ -176,8 +178,10 @@ def require_writable(state: State, subject: str | None) -> None:
 def mode(state: State, subject: str | None, *, default_to_global: bool) -> dict[str, Any]:
     """GET /mode[/{subject}]."""
     key = settings_key(subject)
-    if key is None or default_to_global:
+    if default_to_global:
         return {"mode": mode_in_scope(state, key)}
+    if key in (None, _GLOBAL):
+        return {"mode": state.modes.get(key, READWRITE)}
     if key not in state.modes:
         raise errors.mode_not_configured(str(subject))
     return {"mode": state.modes[key]}
@@ -202,7 +206,7 @@ def set_mode(state: State, rules: Rules, subject: str | None, document: Any, *, 
 
 
 def _cleared(state: State, key: str | None) -> list[Record]:
-    concerned = [versions for subject, versions in state.subjects.items() if _is_within(subject, key)]
+    concerned = [versions for subject, versions in state.subjects.items() if is_within(subject, key)]
     versions: list[Version] = [each for found in concerned for each in found.values()]
     if any(not each.deleted for each in versions):
         raise errors.not_permitted("Cannot import since found existing subjects")
@@ -212,16 +216,8 @@ def _cleared(state: State, key: str | None) -> list[Record]:
     written = [Record(Key(records.SCHEMA, each.subject, each.version), None) for each in versions]
     if written:
         written.append(records.noop(state.max_ids))
-    if key is not None:
-        written.append(Record(Key(records.CLEAR_SUBJECT, key), {"subject": key}))
+    written.append(Record(Key(records.CLEAR_SUBJECT, key), {"subject": key} if key is not None else {}))
     return written
-
-
-def _is_within(subject: str, key: str | None) -> bool:
-    if key is None:
-        return True
-    parsed = parse_subject(key)
-    return subject == key if parsed.name else parse_subject(subject).context == parsed.context
 
 
 def delete_mode(state: State, rules: Rules, subject: str | None, *, recursive: bool) -> Decision:
@@ -234,7 +230,7 @@ def delete_mode(state: State, rules: Rules, subject: str | None, *, recursive: b
         raise errors.subject_not_found(str(subject))
     concerned = [key] if key in state.modes else []
     if recursive and (key is None or not parse_subject(key).name):
-        concerned += [each for each in state.modes if each is not None and each != key and _is_within(each, key)]
+        concerned += [each for each in state.modes if each is not None and each != key and is_within(each, key)]
     before = state.modes.get(key, READWRITE if key is None else None)
     answer = {"mode": before} if before is not None else {}
     return Decision([Record(Key(records.MODE, each), None) for each in concerned], answer)

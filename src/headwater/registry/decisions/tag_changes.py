@@ -12,6 +12,7 @@ from headwater.registry.decisions.documents import (
     SchemaRequest,
     canonical_metadata,
     canonical_rule_set,
+    given_or_empty,
     requested_tags,
     utf8,
     whole_number,
@@ -48,8 +49,8 @@ def tag_change(document: Any) -> TagChange:
         whole_number(document, "newVersion", 0),
         requested_tags(document, "tagsToAdd"),
         requested_tags(document, "tagsToRemove"),
-        canonical_metadata(document.get("metadata")),
-        canonical_rule_set(document.get("ruleSet")),
+        given_or_empty(canonical_metadata, document.get("metadata")),
+        given_or_empty(canonical_rule_set, document.get("ruleSet")),
         canonical_rule_set(merged),
         frozenset(utf8(each) for each in removed) if removed is not None else None,
     )

@@ -19,7 +19,7 @@ PROMOTIONS: Final = {
     "bytes": {"string"},
     "string": {"bytes"},
 }
-_PAIRS_DEEP_MAX: Final = 160  # pairs inside each other: far beyond what people write, below Python's recursion limit
+PAIRS_DEEP_MAX: Final = 160  # pairs inside each other: far beyond what people write, below Python's recursion limit
 
 
 def differences(reader: AvroType, writer: AvroType, sides: Sides) -> list[Incompatibility]:
@@ -41,9 +41,9 @@ class _Comparison:
             self._budget.spend(len(known))
             return known
         self._budget.spend()
-        if self._depth >= _PAIRS_DEEP_MAX:
+        if self._depth >= PAIRS_DEEP_MAX:
             raise SchemaError(
-                f"the schemas are too deep to be compared: more than {_PAIRS_DEEP_MAX} types inside each other"
+                f"the schemas are too deep to be compared: more than {PAIRS_DEEP_MAX} types inside each other"
             )
         self._seen[pair] = None
         self._depth += 1

@@ -12,6 +12,7 @@ from typing import Any, Final
 from headwater.schemas.avro.compatibility import PROMOTIONS, differences
 from headwater.schemas.avro.encoding import encoded_default
 from headwater.schemas.avro.logical import from_stored
+from headwater.schemas.avro.resolution import Resolution
 from headwater.schemas.avro.types import Array, AvroType, Enum, Field, Fixed, Map, Named, Record, Union
 from headwater.schemas.model import DataError, SchemaError, Sides
 
@@ -29,9 +30,7 @@ def compile_reader(writer: AvroType, reader: AvroType | None = None, *, stored: 
     """
     reader = writer if reader is None else reader
     if reader is not writer:
-        found = differences(reader, writer, Sides())
-        if found and not isinstance(writer, Union):  # a union is decided by each value
-            raise SchemaError(f"the reader's schema cannot read what was written: {found[0].message}")
+        require_readable(writer, reader)
     read = _Compiler(stored).reader(writer, reader)
 
     def decode(data: bytes) -> Any:
@@ -46,6 +45,14 @@ def compile_reader(writer: AvroType, reader: AvroType | None = None, *, stored: 
         return value
 
     return decode
+
+
+def require_readable(writer: AvroType, reader: AvroType) -> None:
+    """Raises SchemaError where the reader's schema reads nothing of the writer's."""
+    if isinstance(writer, Union) or Resolution().reads_some(reader, writer):  # a union is decided by each value
+        return
+    found = differences(reader, writer, Sides())
+    raise SchemaError(f"the reader's schema cannot read what was written: {found[0].message}")
 
 
 def read_long(data: bytes, position: int) -> tuple[int, int]:
@@ -68,6 +75,7 @@ class _Compiler:
 
     def __init__(self, stored: bool, passes_over: bool = False) -> None:
         self._records: dict[tuple[int, int], list[Read]] = {}
+        self._resolution = Resolution()
         self._stored = stored
         self._text: Read = _bytes if passes_over else _string
         self._skipping = self if passes_over else _Compiler(stored=True, passes_over=True)
@@ -89,12 +97,14 @@ class _Compiler:
         if isinstance(writer, Union):
             return self._writer_union(writer, reader)
         if isinstance(reader, Union):
-            branch = matching_branch(reader, writer)
+            branch = matching_branch(reader, writer, self._resolution)
             return (
                 self._branch(self.reader(writer, branch), reader, branch)
                 if branch is not None
                 else _refusing(writer, reader)
             )
+        if not self._resolution.reads_some(reader, writer):
+            return _refusing(writer, reader)
         if isinstance(writer, Record) and isinstance(reader, Record):
             return self._record(writer, reader)
         if isinstance(writer, Array) and isinstance(reader, Array):
@@ -224,9 +234,9 @@ class _Compiler:
         return read
 
 
-def matching_branch(reader: Union, writer: AvroType) -> AvroType | None:
+def matching_branch(reader: Union, writer: AvroType, resolution: Resolution) -> AvroType | None:
     """The branch of the reader's union that takes what was written: the same type first, then one that it can
-    become.
+    become; at last one that reads some of its values.
     """
     for branch in reader.branches:
         same = branch.kind == writer.kind
@@ -237,7 +247,7 @@ def matching_branch(reader: Union, writer: AvroType) -> AvroType | None:
     for branch in reader.branches:
         if not differences(branch, writer, Sides()):
             return branch
-    return None
+    return next((branch for branch in reader.branches if resolution.reads_some(branch, writer)), None)
 
 
 def _refusing(writer: AvroType, reader: AvroType) -> Read:

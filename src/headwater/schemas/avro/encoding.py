@@ -1,10 +1,11 @@
 """Avro's binary encoding, from Python's values. A schema is compiled once to functions, one for each type; they append
 to one buffer.
 
-A union takes the first branch that its value fits; among records, the one with the most fields named. A pair (name,
-value) says the branch itself. Pure; whoever compiles owns the functions.
+A union takes the first branch that its value fits, one that keeps all of it if there is one; among records, the one
+with the most fields named. A pair (name, value) says the branch itself. Pure; whoever compiles owns the functions.
 """
 
+import datetime
 import struct
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -171,6 +172,17 @@ def choose(union: Union, value: Any) -> tuple[int, Any]:
         for index, branch in enumerate(union.branches):
             if value[0] == (branch.name if isinstance(branch, Named) else branch.kind):
                 return index, value[1]
+    index = _first(union, value, exact=True)
+    if index < 0:
+        index = _first(union, value, exact=False)
+    if index < 0:
+        raise DataError(
+            f"{_shown(value)} fits no branch of the union of {', '.join(branch.label for branch in union.branches)}"
+        )
+    return index, value
+
+
+def _first(union: Union, value: Any, *, exact: bool) -> int:
     best, most = -1, -1
     for index, branch in enumerate(union.branches):
         if isinstance(branch, Record):
@@ -178,13 +190,22 @@ def choose(union: Union, value: Any) -> tuple[int, Any]:
                 count = sum(name in value for name in branch.by_name)
                 if count > most:
                     best, most = index, count
-        elif best < 0 and fits(branch, value):
-            return index, value
-    if best < 0:
-        raise DataError(
-            f"{_shown(value)} fits no branch of the union of {', '.join(branch.label for branch in union.branches)}"
-        )
-    return best, value
+        elif best < 0 and fits(branch, value) and (not exact or _keeps(branch, value)):
+            return index
+    return best
+
+
+def _keeps(branch: AvroType, value: Any) -> bool:
+    """Whether it is the same value that will be read: a float may be another number, and a date has no time."""
+    if isinstance(value, datetime.datetime):
+        return branch.properties.get("logicalType") != "date"
+    if branch.kind not in ("float", "double"):
+        return True
+    form = _FLOAT if branch.kind == "float" else _DOUBLE
+    try:
+        return bool(value != value or form.unpack(form.pack(value))[0] == value)
+    except (struct.error, OverflowError):
+        return False
 
 
 def fits(avro_type: AvroType, value: Any) -> bool:

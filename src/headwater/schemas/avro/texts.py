@@ -93,11 +93,13 @@ class _Normalized(_Canonical):
         return name
 
     def extra(self, properties: dict[str, Any]) -> dict[str, Any]:
-        return {key: properties[key] for key in sorted(properties)}
+        return {key: _sorted(properties[key]) for key in sorted(properties)}
 
     def definition(self, named: Named, namespace: str) -> dict[str, Any]:
         node = super().definition(named, namespace)
         node.pop("namespace", None)
+        if named.doc == "":
+            del node["doc"]
         node = {"name": named.name, "type": node.pop("type")} | node | {"name": named.name}
         if named.aliases:
             node["aliases"] = sorted(named.aliases)
@@ -105,6 +107,8 @@ class _Normalized(_Canonical):
 
     def field(self, each: Field, namespace: str) -> dict[str, Any]:
         node = super().field(each, namespace)
+        if each.has_default:
+            node["default"] = _sorted(each.default)
         if each.aliases:
             node["aliases"] = sorted(each.aliases)
         return node
@@ -131,3 +135,9 @@ class _ParsingForm(_Canonical):
         elif isinstance(named, Fixed):
             node["size"] = named.size
         return node
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    return [_sorted(each) for each in value] if isinstance(value, list) else value

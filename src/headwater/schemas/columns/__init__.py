@@ -13,13 +13,13 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from headwater.schemas.avro.compatibility import differences
-from headwater.schemas.avro.types import AvroType, Union
+from headwater.schemas.avro.decoding import require_readable
+from headwater.schemas.avro.types import AvroType
 from headwater.schemas.columns.arrow import arrow_type, assemble
 from headwater.schemas.columns.encoder import Encode, compiled_encoder, row_encoder
 from headwater.schemas.columns.program import NoColumns, compile_program
 from headwater.schemas.columns.rows import row_decoder
-from headwater.schemas.model import DataError, SchemaError, Sides
+from headwater.schemas.model import DataError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,11 +60,7 @@ def avro_columns(writer: AvroType, reader: AvroType) -> Decode:
     if _columns is None:
         return row_decoder(writer, reader)
     of_type = arrow_type(reader)
-    found = (
-        [] if isinstance(writer, Union) else differences(reader, writer, Sides())
-    )  # a union is decided by each value
-    if found:
-        raise SchemaError(f"the reader's schema cannot read what was written: {found[0].message}")
+    require_readable(writer, reader)
     program = compile_program(writer, reader)
 
     def decode(column: "pa.Array", prefix: int) -> "pa.Array":

@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
-from headwater.schemas.avro.compatibility import PROMOTIONS, differences
+from headwater.schemas.avro.compatibility import PROMOTIONS
 from headwater.schemas.avro.encoding import encoded_default
+from headwater.schemas.avro.resolution import Resolution
 from headwater.schemas.avro.types import Array, AvroType, Enum, Field, Fixed, Map, Record, Union, logical_type
-from headwater.schemas.model import SchemaError, Sides
+from headwater.schemas.model import SchemaError
 
 DECIMAL_PRECISION_MAX: Final = 38
 
@@ -107,6 +108,7 @@ class _Compiler:
         self.columns: list[Column] = []
         self.defaults = bytearray()
         self._skips: dict[int, int] = {}
+        self._resolution = Resolution()
 
     # --- columns of the reader's schema
 
@@ -174,7 +176,7 @@ class _Compiler:
             inner = without_null(reader)
             assert inner is not None  # it has a column
             return self.node(writer, inner, column)
-        if differences(reader, writer, Sides()):
+        if not self._resolution.reads_some(reader, writer):
             return self._emit(Op.REFUSE)
         if isinstance(writer, Record) and isinstance(reader, Record):
             return self._record(writer, reader, column)

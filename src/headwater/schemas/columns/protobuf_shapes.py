@@ -10,8 +10,8 @@ from enum import IntEnum
 from typing import Final
 
 from headwater.schemas.columns.program import NoColumns
-from headwater.schemas.protobuf.messages import feature, has_presence
-from headwater.schemas.protobuf.types import Enum, Field, File, Message
+from headwater.schemas.protobuf.field_features import has_presence, is_delimited, is_packed
+from headwater.schemas.protobuf.types import Enum, Field, Message
 
 
 class Kind(IntEnum):
@@ -126,8 +126,8 @@ class _Shaper:
             shape.wrapped,
             shape.message,
             shape.enum,
-            is_packed=label is Label.REPEATED and _is_packed(each, shape.kind, file),
-            is_delimited=shape.kind is Kind.MESSAGE and _is_delimited(each, file),
+            is_packed=is_packed(each, file),
+            is_delimited=shape.kind is Kind.MESSAGE and is_delimited(each, file),
             oneof=each.oneof,
         )
 
@@ -157,21 +157,3 @@ def _label(each: Field, message: Message) -> Label:
     if each.label == "repeated":
         return Label.REPEATED
     return Label.EXPLICIT if has_presence(each, message) else Label.IMPLICIT
-
-
-def _is_packed(each: Field, kind: Kind, file: File | None) -> bool:
-    if kind in (Kind.STRING, Kind.BYTES) or kind >= Kind.MESSAGE:
-        return False
-    said = next((option.value.text for option in each.options if option.name == "packed"), None)
-    if said is not None:
-        return said == "true"
-    syntax = file.syntax if file is not None else "proto3"
-    if syntax == "editions":
-        return feature(each, file, "repeated_field_encoding") != "EXPANDED"
-    return syntax == "proto3"
-
-
-def _is_delimited(each: Field, file: File | None) -> bool:
-    if each.type == "group":
-        return True
-    return file is not None and file.syntax == "editions" and feature(each, file, "message_encoding") == "DELIMITED"

@@ -2,10 +2,13 @@
 
 `Comparison.compare(old, new)` gives every change from the writer's schema to the reader's, with paths relative to the
 two; a change is kept even where it does no harm, because a combination asks which of its parts match at all. Each pair
-of shapes is looked at once; a pair that is being looked at counts as fitting, which ends recursion. What a pair hands
-on to each place that it stands at is work, too: so the number of changes is limited.
+of shapes is looked at once; a pair that is being looked at counts as fitting, which ends recursion. If it turns out not
+to fit, and the whole seems to, what was found within it may be wrong: all is looked at again with what is known then.
+What a pair hands on to each place that it stands at is work, too: so the number of changes is limited.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from headwater.schemas.jsonschema import containers, scalars
@@ -26,7 +29,17 @@ _ANNOTATIONS: Final = (
 def changes(
     old: Shapes, old_root: Any, new: Shapes, new_root: Any, compatible: frozenset[str] = COMPATIBLE
 ) -> list[Change]:
-    return Comparison(old, new, compatible).compare(old_root, new_root)
+    known: dict[tuple[int, int], list[Change]] = {}  # pairs that do not fit
+    again = Budget()  # of all rounds behind the first one
+    while True:
+        comparison = Comparison(old, new, compatible, known)
+        if known:
+            comparison.budget = again
+        found = comparison.compare(old_root, new_root)
+        misfits = comparison.misfits()
+        if not comparison.assumed or not comparison.fits(found) or misfits.keys() <= known.keys():
+            return found
+        known = {**known, **misfits}
 
 
 def differences(
@@ -42,7 +55,17 @@ def differences(
 
 
 class Comparison:
-    def __init__(self, old: Shapes, new: Shapes, compatible: frozenset[str] = COMPATIBLE) -> None:
+    """`known`: changes of pairs that do not fit, from an earlier round. `assumed`: a pair within itself was taken to
+    fit, and nobody knew whether it does.
+    """
+
+    def __init__(
+        self,
+        old: Shapes,
+        new: Shapes,
+        compatible: frozenset[str] = COMPATIBLE,
+        known: Mapping[tuple[int, int], list[Change]] = MappingProxyType({}),
+    ) -> None:
         self.old = old
         self.new = new
         self._compatible = compatible
@@ -50,6 +73,9 @@ class Comparison:
         self.expressions: dict[str, Any] = {}  # patterns of properties, compiled; None: not by RE2
         self._depth = 0
         self._seen: dict[tuple[int, int], list[Change]] = {}
+        self._open: set[tuple[int, int]] = set()
+        self._known = known
+        self.assumed = False
 
     def fits(self, found: list[Change]) -> bool:
         return all(change.kind in self._compatible for change in found)
@@ -60,6 +86,9 @@ class Comparison:
 
     def shapes(self, old: Shape, new: Shape) -> list[Change]:
         pair = (id(old), id(new))
+        if pair in self._open:
+            self.assumed = self.assumed or pair not in self._known
+            return self._known.get(pair, [])
         if pair in self._seen:
             known = self._seen[pair]
             self.budget.spend(len(known))
@@ -67,20 +96,26 @@ class Comparison:
         self.budget.spend()
         if self._depth >= _PAIRS_DEEP_MAX:
             raise SchemaError(f"the schemas are too deep to be compared: more than {_PAIRS_DEEP_MAX} inside each other")
-        self._seen[pair] = []
+        self._open.add(pair)
         self._depth += 1
         found = list(dict.fromkeys(self._changes(old, new)))
         self.budget.spend(len(found))
         self._depth -= 1
+        self._open.discard(pair)
         self._seen[pair] = found
         return found
+
+    def misfits(self) -> dict[tuple[int, int], list[Change]]:
+        return {pair: found for pair, found in self._seen.items() if not self.fits(found)}
 
     def _changes(self, old: Shape, new: Shape) -> list[Change]:
         beside = self._combined_beside_plain(old, new)
         if beside is not None:
             return beside
         if old.kind != new.kind:
-            return [] if old.kind == "never" or new.kind == "any" else [Change("TYPE_CHANGED", "")]
+            if old.kind == "never" or new.kind == "any" or _are_bytes_of_connect(old, new):
+                return []
+            return [Change("TYPE_CHANGED", "")]
         found = [Change(kind, "") for kind, key in _ANNOTATIONS if old.node.get(key) != new.node.get(key)]
         match old.kind:
             case "string" | "number" | "enum" | "const":
@@ -172,3 +207,8 @@ class Comparison:
         if not found:
             return []
         return [Change("NOT_TYPE_NARROWED" if self.fits(found) else "NOT_TYPE_EXTENDED", "/not")]
+
+
+def _are_bytes_of_connect(*shapes: Shape) -> bool:
+    """Connect's converter writes decimals as text or as numbers, as its `decimal.format` says, and reads both."""
+    return all(each.node.get("connect.type") == "bytes" for each in shapes)

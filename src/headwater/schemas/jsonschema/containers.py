@@ -109,7 +109,9 @@ def _form(dependency: Any) -> str:
 
 
 def _covering(comparison: "Comparison", node: dict[str, Any], name: str) -> Any:
-    """The schema that takes the property `name`, though it is not named: by a pattern, or by the rest."""
+    """The schema that takes the property `name`, though it is not named: by a pattern, or by the rest. Where there are
+    patterns, what matches none of them counts as not allowed unless a schema says what the rest is.
+    """
     for pattern, inner in node.get("patternProperties", {}).items():
         comparison.budget.spend()
         if pattern not in comparison.expressions:
@@ -118,7 +120,8 @@ def _covering(comparison: "Comparison", node: dict[str, Any], name: str) -> Any:
         expression = comparison.expressions[pattern]
         if expression is not None and expression.search(name) is not None:
             return inner
-    return _rest(node, "additionalProperties" if "additionalProperties" in node else "unevaluatedProperties")
+    rest = _rest(node, "additionalProperties" if "additionalProperties" in node else "unevaluatedProperties")
+    return False if rest is True and node.get("patternProperties") else rest
 
 
 def _compiled(pattern: str) -> Any:

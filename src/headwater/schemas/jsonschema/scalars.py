@@ -1,6 +1,7 @@
 """Changes of strings, numbers, enumerations and constants, and of every keyword that is a limit. Pure."""
 
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any
 
 from headwater.schemas.json_text import compact_json
@@ -66,8 +67,9 @@ def _multiple(before: Any, after: Any) -> Iterator[tuple[str, str]]:
         change = "ADDED"
     elif after is None:
         change = "REMOVED"
-    else:
-        change = "EXPANDED" if after % before == 0 else "REDUCED" if before % after == 0 else "CHANGED"
+    else:  # as they are written: 0.3 is three times 0.1, which no two floats are
+        was, now = Fraction(repr(before)), Fraction(repr(after))
+        change = "EXPANDED" if now % was == 0 else "REDUCED" if was % now == 0 else "CHANGED"
     yield f"MULTIPLE_OF_{change}", "/multipleOf"
 
 

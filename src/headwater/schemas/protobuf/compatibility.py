@@ -3,12 +3,14 @@
 The kinds of change and which of them are harmless: "Protobuf Compatibility Rules" in Confluent's documentation of
 Schema Registry. Which scalars read each other, and what repeated and oneof do to old bytes: "Updating A Message Type"
 in Protobuf's language guide. Fields are told apart by their numbers. Imported messages are compared where a field names
-them, whatever their package is called.
+them, whatever their package is called. The message of a group belongs to its field, and comes and goes with it; a group
+and a message with a length do not read each other.
 """
 
 from typing import Final
 
 from headwater.schemas.model import Budget, Incompatibility, SchemaError, Sides
+from headwater.schemas.protobuf.field_features import is_delimited
 from headwater.schemas.protobuf.types import Enum, Field, File, Message
 
 COMPATIBLE: Final = frozenset(
@@ -33,7 +35,7 @@ COMPATIBLE: Final = frozenset(
 _SENTENCES: Final = {
     "PACKAGE_CHANGED": "the package is another one",
     "MESSAGE_REMOVED": "the message is gone",
-    "FIELD_KIND_CHANGED": "the field was a scalar, a message or a map, and is something else now",
+    "FIELD_KIND_CHANGED": "the field was a scalar, a message, a group or a map, and is something else now",
     "FIELD_SCALAR_KIND_CHANGED": "the field has a scalar type that is encoded differently",
     "FIELD_NAMED_TYPE_CHANGED": "the field is of another message",
     "FIELD_NUMERIC_LABEL_CHANGED": "a number became repeated, or is not any more",
@@ -69,7 +71,8 @@ def changes(old: File, new: File) -> list[Change]:
     comparison = _Comparison()
     if old.package != new.package:
         comparison.found.append(("PACKAGE_CHANGED", ""))
-    comparison.types(old.messages, old.enums, new.messages, new.enums, "")
+    groups = _groups(old.extensions)
+    comparison.types(old.messages, groups, old.enums, new.messages, new.enums, "")
     return comparison.found
 
 
@@ -81,11 +84,19 @@ class _Comparison:
         self._seen: set[tuple[int, int]] = set()
 
     def types(
-        self, old: list[Message], old_enums: list[Enum], new: list[Message], new_enums: list[Enum], path: str
+        self,
+        old: list[Message],
+        groups: set[Message],
+        old_enums: list[Enum],
+        new: list[Message],
+        new_enums: list[Enum],
+        path: str,
     ) -> None:
         before, after = {each.name: each for each in old}, {each.name: each for each in new}
         places = {each.name: index for index, each in enumerate(new)}
         for index, message in enumerate(old):
+            if message in groups:
+                continue
             if message.name not in after:
                 self.found.append(("MESSAGE_REMOVED", path + message.name))
                 continue
@@ -114,7 +125,8 @@ class _Comparison:
         self._depth += 1
         self._oneofs(old, new, path)
         self._fields(old, new, path)
-        self.types(old.messages, old.enums, new.messages, new.enums, f"{path}/")
+        groups = _groups([*old.fields, *old.extensions])
+        self.types(old.messages, groups, old.enums, new.messages, new.enums, f"{path}/")
         self._depth -= 1
 
     def _oneofs(self, old: Message, new: Message, path: str) -> None:
@@ -144,7 +156,10 @@ class _Comparison:
                 here = f"{path}/{now.oneof}/{number}" if now.oneof else f"{path}/{number}"
                 if was.oneof and not now.oneof:
                     self.found.append(("ONEOF_FIELD_MOVED_TO_TOP_LEVEL", here))
-                self._field(was, now, here)
+                if is_delimited(was, old.file) != is_delimited(now, new.file) and _are_messages(was, now):
+                    self.found.append(("FIELD_KIND_CHANGED", here))
+                else:
+                    self._field(was, now, here)
             elif was is not None and was.oneof:
                 if was.oneof in kept:  # the whole oneof may go, a part of it may not
                     self.found.append(("ONEOF_FIELD_REMOVED", f"{path}/{was.oneof}/{number}"))
@@ -201,3 +216,12 @@ class _Comparison:
             if before.get(number) != after.get(number):
                 change = "ADDED" if number not in before else "REMOVED" if number not in after else "CHANGED"
                 self.found.append((f"ENUM_CONST_{change}", f"{path}/{number}"))
+
+
+def _groups(fields: list[Field]) -> set[Message]:
+    """The messages that are defined with one of these fields."""
+    return {field.target for field in fields if field.type == "group" and isinstance(field.target, Message)}
+
+
+def _are_messages(*fields: Field) -> bool:
+    return all(isinstance(each.target, Message) for each in fields)

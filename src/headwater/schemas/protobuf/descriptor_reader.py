@@ -85,11 +85,11 @@ def _message(fields: Fields, syntax: str, depth: int) -> Message:
     message.enums = [_enum(each) for each in fields.messages(4)]
     message.extensions = [_field(each, syntax, {}, []) for each in fields.messages(6)]
     message.options = options.read_options(fields.message(7))
-    message.extension_ranges.numbers = _ranges(fields, 5, FIELD_NUMBER_MAX, inclusive=False)
+    message.extension_ranges.numbers = _ranges(fields, 5, 1, FIELD_NUMBER_MAX, inclusive=False)
     for extent, each in zip(message.extension_ranges.numbers, fields.messages(5), strict=True):
         if each.has(3):
             message.extension_ranges.options[extent] = options.read_options(each.message(3))
-    message.reserved = Ranges(_ranges(fields, 9, FIELD_NUMBER_MAX, inclusive=False), fields.texts(10))
+    message.reserved = Ranges(_ranges(fields, 9, 1, FIELD_NUMBER_MAX, inclusive=False), fields.texts(10))
     return message
 
 
@@ -147,10 +147,12 @@ def _enum(fields: Fields) -> Enum:
     enum = Enum(_name(fields.text(1)))
     for each in fields.messages(2):
         value = EnumValue(_name(each.text(1)), signed(each.number(2)))
+        if not -_INT32_MAX - 1 <= value.number <= _INT32_MAX:
+            raise SchemaError(f"not a descriptor of a .proto file: {value.name} has the number {value.number}")
         value.options = options.read_options(each.message(3))
         enum.values.append(value)
     enum.options = options.read_options(fields.message(3))
-    enum.reserved = Ranges(_ranges(fields, 4, _INT32_MAX, inclusive=True), fields.texts(5))
+    enum.reserved = Ranges(_ranges(fields, 4, -_INT32_MAX - 1, _INT32_MAX, inclusive=True), fields.texts(5))
     return enum
 
 
@@ -169,11 +171,11 @@ def _service(fields: Fields) -> Service:
     return service
 
 
-def _ranges(fields: Fields, number: int, high: int, *, inclusive: bool) -> list[tuple[int, int]]:
+def _ranges(fields: Fields, number: int, low: int, high: int, *, inclusive: bool) -> list[tuple[int, int]]:
     found = []
     for each in fields.messages(number):
         start, end = signed(each.number(1)), signed(each.number(2)) - (not inclusive)
-        if start > end or end > high:
+        if not low <= start <= end <= high:
             raise SchemaError(f"not a descriptor of a .proto file: {start} to {end} is not a range")
         found.append((start, end))
     return found

@@ -8,26 +8,32 @@ Well-known types are Python's own: wrappers their value, Timestamp a datetime in
 and TimeOfDay a date and a time, confluent.type.Decimal a Decimal. An enum is the name of its value, or its number where
 it has none. Bytes come from peers: every length is looked at before it is used. Reading is as Protobuf's own parsers
 do it: of a oneof the last field counts, a message that comes in parts is all of them, and a field whose wire type is
-another one, like one that the message has not got, is passed over.
+another one, like one that the message has not got, is passed over. Groups are written as such, and lists packed where
+the schema says so.
 """
 
 import struct
 from collections.abc import Callable, Mapping
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal
 from typing import Any, Final
 
 from headwater.schemas.model import DataError
-from headwater.schemas.protobuf.types import FIELD_NUMBER_MAX, Enum, Field, File, Message
+from headwater.schemas.protobuf.field_features import has_presence, is_delimited, is_packed
+from headwater.schemas.protobuf.types import FIELD_NUMBER_MAX, Enum, Field, Message
+from headwater.schemas.protobuf.well_known_values import from_well_known, to_well_known
 from headwater.schemas.protobuf.wire import Writer, signed
 
 ReadMessage = Callable[[bytes], dict[str, Any]]
 WriteMessage = Callable[[Mapping[str, Any]], bytes]
 
-_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001  # UTC, without a zone
 _FIXED: Final = {
     "double": struct.Struct("<d"), "float": struct.Struct("<f"), "fixed64": struct.Struct("<Q"), "sfixed64": struct.Struct("<q"),
     "fixed32": struct.Struct("<I"), "sfixed32": struct.Struct("<i"),
+}  # fmt: skip
+_INT32: Final = (-(1 << 31), (1 << 31) - 1)
+_INT64: Final = (-(1 << 63), (1 << 63) - 1)
+_BOUNDS: Final = {  # numbers without a sign are also taken as Java has them: the upper half as negative ones
+    "int32": _INT32, "sint32": _INT32, "uint32": (-(1 << 31), (1 << 32) - 1), "int64": _INT64, "sint64": _INT64,
+    "uint64": (-(1 << 63), (1 << 64) - 1), "bool": (0, 1),
 }  # fmt: skip
 _ZERO: Final = {"bool": False, "string": "", "bytes": b"", "double": 0.0, "float": 0.0}
 _VARINT, _FIXED64, _LENGTH, _GROUP, _END_GROUP, _FIXED32 = range(6)
@@ -54,32 +60,6 @@ def compile_message_writer(message: Message) -> WriteMessage:
             raise DataError(f"the value does not fit {message.full_name}: {error}") from error
 
     return encode
-
-
-def has_presence(field: Field, message: Message) -> bool:
-    """Whether the wire can tell an absent field from one with its default."""
-    if field.label == "repeated" or field.type == "map":
-        return False
-    if field.label or field.oneof or isinstance(field.target, Message):
-        return True
-    syntax = message.file.syntax if message.file is not None else "proto3"
-    if syntax == "editions":
-        return feature(field, message.file, "field_presence") != "IMPLICIT"
-    return syntax != "proto3"
-
-
-def feature(field: Field, file: File | None, name: str) -> str:
-    """What a field of an edition says, or its file for all."""
-    for options in (field.options, file.options if file is not None else ()):
-        for option in options:
-            if option.name == f"features.{name}":
-                return option.value.text
-    return ""
-
-
-def is_wrapper(message: Message) -> bool:
-    name = message.full_name
-    return name.startswith("google.protobuf.") and name.endswith("Value") and [each.name for each in message.fields] == ["value"]  # fmt: skip
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
@@ -350,25 +330,6 @@ def _enum_name(target: Message | Enum | None, number: int) -> Any:
     return next((each.name for each in target.values if each.number == number), number)
 
 
-def from_well_known(message: Message, value: dict[str, Any]) -> Any:
-    """A message that was read, as Python's own value where there is one."""
-    if is_wrapper(message):
-        return value["value"]
-    try:
-        match message.full_name:
-            case "google.protobuf.Timestamp":
-                return _EPOCH + timedelta(seconds=value["seconds"], microseconds=value["nanos"] // 1000)
-            case "google.type.Date":
-                return date(value["year"], value["month"], value["day"])
-            case "google.type.TimeOfDay":
-                return time(value["hours"], value["minutes"], value["seconds"], value["nanos"] // 1000)
-            case "confluent.type.Decimal":
-                return Decimal(int.from_bytes(value["value"], "big", signed=True)).scaleb(-value["scale"])
-    except (ValueError, OverflowError) as error:
-        raise DataError(f"a {message.full_name} has no such value: {error}") from error
-    return value
-
-
 # -- writing -----------------------------------------------------------------------------------------------------------
 
 
@@ -401,26 +362,46 @@ class _Writers:
                     self._value(entry, 2, field, field.map_value, value)
                 writer.data(field.number, entry.bytes())
         elif field.label == "repeated":
-            self._repeated(writer, field, item)
-        elif has_presence(field, message) or item != _zero(field.type, field.target):
-            self._value(writer, field.number, field, field.type, item)
+            self._repeated(writer, field, message, item)
+        elif has_presence(field, message) or not _is_default(field, item):
+            self._value(writer, field.number, field, field.type, item, is_delimited(field, message.file))
 
-    def _repeated(self, writer: Writer, field: Field, items: list[Any]) -> None:
-        if field.target is None and field.type not in ("string", "bytes"):
-            packed = b"".join(_packed_item(field.type, each) for each in items)
+    def _repeated(self, writer: Writer, field: Field, message: Message, items: list[Any]) -> None:
+        if is_packed(field, message.file):
+            target = field.target
+            packed = b"".join(
+                _packed_item("int32", _enum_number(target, each))
+                if isinstance(target, Enum)
+                else _packed_item(field.type, each)
+                for each in items
+            )
             if items:
                 writer.data(field.number, packed)
             return
+        delimited = is_delimited(field, message.file)
         for each in items:
-            self._value(writer, field.number, field, field.type, each)
+            self._value(writer, field.number, field, field.type, each, delimited)
 
-    def _value(self, writer: Writer, number: int, field: Field, kind: str, item: Any) -> None:
+    def _value(self, writer: Writer, number: int, field: Field, kind: str, item: Any, delimited: bool = False) -> None:
         if isinstance(field.target, Enum):
             writer.number(number, _enum_number(field.target, item))
         elif isinstance(field.target, Message):
-            writer.data(number, self.of(field.target)(_to_well_known(field.target, item)))
+            data = self.of(field.target)(to_well_known(field.target, item))
+            if delimited:
+                writer.varint(number << 3 | _GROUP).raw(data).varint(number << 3 | _END_GROUP)
+            else:
+                writer.data(number, data)
         else:
             _put(writer, number, kind, item)
+
+
+def _is_default(field: Field, item: Any) -> bool:
+    """By its bytes: -0.0 is none."""
+    if isinstance(field.target, Enum):
+        return _enum_number(field.target, item) == 0
+    if field.type in _FIXED:
+        return not any(_FIXED[field.type].pack(item))
+    return bool(item == _zero(field.type, None))
 
 
 def _put(writer: Writer, number: int, kind: str, item: Any) -> None:
@@ -440,39 +421,18 @@ def _packed_item(kind: str, item: Any) -> bytes:
 
 def _varint_of(kind: str, item: Any) -> int:
     number = int(item)
+    low, high = _BOUNDS[kind]
+    if not low <= number <= high or (number != item and not isinstance(item, str)):
+        raise DataError(f"{str(item)[:100]} is no {kind}")
+    if kind == "uint32":
+        return number & high
     return (number << 1) ^ (number >> 63) if kind in ("sint32", "sint64") else number
 
 
 def _enum_number(target: Enum, item: Any) -> int:
     if isinstance(item, int):
-        return item
+        return _varint_of("int32", item)
     found = next((each.number for each in target.values if each.name == item), None)
     if found is None:
         raise DataError(f"{str(item)[:100]!r} is no value of the enum {target.full_name}")
     return found
-
-
-def _to_well_known(message: Message, value: Any) -> Mapping[str, Any]:
-    if is_wrapper(message):
-        return {"value": value}
-    if isinstance(value, datetime):
-        micros = (value.replace(tzinfo=None) - _EPOCH) // timedelta(microseconds=1)
-        return {"seconds": micros // 1_000_000, "nanos": micros % 1_000_000 * 1000}
-    if isinstance(value, date):
-        return {"year": value.year, "month": value.month, "day": value.day}
-    if isinstance(value, time):
-        return {
-            "hours": value.hour,
-            "minutes": value.minute,
-            "seconds": value.second,
-            "nanos": value.microsecond * 1000,
-        }
-    if isinstance(value, Decimal):
-        sign, digits, exponent = value.as_tuple()
-        assert isinstance(exponent, int)
-        number = int("".join(map(str, digits)) or "0") * (-1 if sign else 1) * 10 ** max(exponent, 0)
-        data = number.to_bytes(number.bit_length() // 8 + 1, "big", signed=True)
-        return {"value": data, "precision": max(len(digits), -exponent), "scale": max(-exponent, 0)}
-    if not isinstance(value, Mapping):
-        raise DataError(f"a {message.full_name} is wanted, not {type(value).__name__}")
-    return value

@@ -33,8 +33,10 @@ class _Printer:
     def __init__(self, normalize: bool, extensions: bool) -> None:
         self._normalize = normalize
         self._with_extensions = extensions
+        self._names_are_quoted = True  # reserved ones: protoc wants them so, and in editions only without
 
     def file(self, file: File) -> Iterator[str]:
+        self._names_are_quoted = file.syntax != "editions"
         yield f'edition = "{file.edition}";' if file.syntax == "editions" else f'syntax = "{file.syntax}";'
         if file.package:
             yield f"package {file.package};"
@@ -143,7 +145,8 @@ class _Printer:
         for described, numbers in by_options.items():
             yield f"{keyword} {', '.join(numbers)}{described};"
         if ranges.names:
-            yield f"{keyword} {', '.join(escape(name.encode()) for name in ranges.names)};"
+            names = [escape(each.encode()) if self._names_are_quoted else each for each in ranges.names]
+            yield f"{keyword} {', '.join(names)};"
 
     def _extensions(self, extensions: list[Field]) -> Iterator[str]:
         if not self._with_extensions:

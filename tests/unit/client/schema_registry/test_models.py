@@ -8,11 +8,20 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Annotated, Any
 
+import jsonschema
 import pydantic
 import pytest
 
 from headwater.base.errors import UserError
-from headwater.client.schema_registry.models import DecimalDigits, avro_schema, build, json_schema, to_json, to_plain
+from headwater.client.schema_registry.models import (
+    DecimalDigits,
+    avro_schema,
+    build,
+    from_json,
+    json_schema,
+    to_json,
+    to_plain,
+)
 from headwater.schemas import SchemaType, parse
 from headwater.schemas.avro import AvroSchema
 from headwater.schemas.avro.decoding import compile_reader
@@ -130,3 +139,30 @@ def test_types_without_a_schema_are_told() -> None:
     for model, make in ((Odd, avro_schema), (Odd, json_schema), (Money, avro_schema), (Order, json_schema)):
         with pytest.raises(UserError):
             make(model)
+
+
+class Hue(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Aliased(pydantic.BaseModel):
+    hue: Hue = Hue.RED
+    number: int = pydantic.Field(alias="theNumber")
+    price: Decimal = Decimal("1.50")
+    at: datetime.datetime | None = None
+    data: bytes = b""
+
+
+def test_a_pydantic_model_is_written_as_its_own_json_schema_says() -> None:
+    """It was written by names, and enums by theirs: its own schema, which was registered with it, refused that."""
+    value = Aliased(hue=Hue.BLUE, theNumber=3, at=datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC), data=b"x")
+    written = to_json(value)
+    jsonschema.validate(written, json_schema(Aliased))
+    assert (written["hue"], written["theNumber"], written["data"]) == ("blue", 3, "x")
+    assert from_json(Aliased, written, json.dumps(written).encode()) == value
+
+
+def test_a_field_with_an_alias_comes_back_from_avro() -> None:
+    value = Aliased(theNumber=3)
+    assert build(Aliased, {**to_plain(value), "hue": "RED"}) == value

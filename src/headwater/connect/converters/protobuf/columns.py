@@ -17,8 +17,8 @@ from headwater.connect.data.schema import Schema, Type
 from headwater.connect.errors import DataError
 from headwater.schemas.model import DataError as SchemaDataError
 from headwater.schemas.model import SchemaError
-from headwater.schemas.protobuf.messages import from_well_known, is_wrapper
 from headwater.schemas.protobuf.types import Enum, Field, Message
+from headwater.schemas.protobuf.well_known_values import from_well_known, is_wrapper
 
 if TYPE_CHECKING:
     import pyarrow as pa

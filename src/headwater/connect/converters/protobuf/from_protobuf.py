@@ -16,8 +16,8 @@ from headwater.connect.data import schema as s
 from headwater.connect.data.schema import Schema, Type
 from headwater.connect.data.struct import Struct
 from headwater.connect.errors import DataError
-from headwater.schemas.protobuf.messages import is_wrapper
 from headwater.schemas.protobuf.types import Enum, Field, Message
+from headwater.schemas.protobuf.well_known_values import is_wrapper
 
 _PAIRS: Final = re.compile(r'key\s*:\s*"([^"]*)"\s*[,;]?\s*value\s*:\s*"([^"]*)"')
 _SCALARS: Final = {

@@ -13,9 +13,10 @@ from typing import Any, Final
 from headwater.schemas import ParsedSchema, SchemaType, StoredSchema
 from headwater.schemas.model import DataError
 from headwater.schemas.protobuf import ProtobufSchema
-from headwater.schemas.protobuf.messages import compile_message_reader, compile_message_writer, is_wrapper
+from headwater.schemas.protobuf.messages import compile_message_reader, compile_message_writer
 from headwater.schemas.protobuf.types import Enum, Message, Option
 from headwater.schemas.protobuf.types import Field as ProtoField
+from headwater.schemas.protobuf.well_known_values import is_wrapper
 from headwater.sql.coercion import row_reader
 from headwater.sql.formats.port import Field, FormatOptions, Row
 from headwater.sql.formats.registry.codec import Unsupported, name_of
