@@ -15,6 +15,7 @@ from headwater.cli.kafka.options import BOOTSTRAP, Option, Options, Stop, run, r
 if TYPE_CHECKING:
     from headwater.cli.kafka.line_reader import LineReader
     from headwater.client.record_writer import RecordWriter
+    from headwater.client.types import OutgoingRecord
 
 ABOUT: Final = "This tool helps to read data from standard input and publish it to Kafka."
 _TUNING: Final = (  # of Java's producer; this one has its own buffers
@@ -138,11 +139,27 @@ def _codec(options: Options, properties: dict[str, str]) -> int:
 
 def _copy(reader: "LineReader", writer: "RecordWriter", *, one_by_one: bool) -> None:
     for lines in _lines():
-        records = [reader.record(line) for line in lines]
+        records, wrong = _read(reader, lines)
         for group in ([each] for each in records) if one_by_one else [records]:
             if group:
                 writer.write(group)
+        if wrong is not None:
+            writer.flush()
+            raise wrong
     writer.flush()
+
+
+def _read(reader: "LineReader", lines: list[bytes]) -> "tuple[list[OutgoingRecord], Stop | None]":
+    """The records of the lines before the first that cannot be read, and what is wrong with that one: it ends the tool,
+    and they are sent.
+    """
+    records: list[OutgoingRecord] = []
+    for line in lines:
+        try:
+            records.append(reader.record(line))
+        except Stop as wrong:
+            return records, wrong
+    return records, None
 
 
 def _lines() -> Iterator[list[bytes]]:
