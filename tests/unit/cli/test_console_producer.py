@@ -29,6 +29,41 @@ class Written:
         self.is_flushed = True
 
 
+class Pieces:
+    """Stdin that comes in these pieces."""
+
+    def __init__(self, *pieces: bytes) -> None:
+        self.read = iter([*pieces, b""]).__next__
+
+    def isatty(self) -> bool:
+        return False
+
+    def fileno(self) -> int:
+        return 0
+
+
+@pytest.mark.parametrize(
+    ("pieces", "lines"),
+    [
+        ([b"a\nb\r\nc"], [b"a", b"b", b"c"]),
+        ([b"a\rb\n\rc"], [b"a", b"b", b"", b"c"]),
+        ([b"a\r"], [b"a"]),
+        ([b"a\r", b"\nb\r", b"c\n"], [b"a", b"b", b"c"]),
+        ([b"a\r", b"\r\n"], [b"a", b""]),
+        ([b"\r"], [b""]),
+        ([b"ab", b"c\n\n"], [b"abc", b""]),
+    ],
+)
+def test_a_line_ends_with_a_line_feed_a_carriage_return_or_both(
+    monkeypatch: pytest.MonkeyPatch, pieces: list[bytes], lines: list[bytes]
+) -> None:
+    """As Java reads lines. A carriage return alone, or as the last byte, was taken for a part of the record."""
+    stdin = Pieces(*pieces)
+    monkeypatch.setattr("sys.stdin", stdin)
+    monkeypatch.setattr("os.read", lambda _fd, _size: stdin.read())
+    assert [line for found in console_producer._lines() for line in found] == lines
+
+
 @pytest.mark.parametrize("one_by_one", [False, True])
 def test_lines_before_one_that_cannot_be_read_are_sent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, one_by_one: bool

@@ -5,6 +5,7 @@ What is waiting on stdin is sent together; a line that somebody types goes out a
 """
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
@@ -54,6 +55,7 @@ OPTIONS: Final = (
     *(Option(name, "Taken and not needed here.", "value") for name in _TUNING),
 )
 _READ_BYTES: Final = 1 << 16
+_LINE_END: Final = re.compile(rb"\r\n|\n|\r(?!\Z)")
 _ACKS: Final = {"0": 0, "1": 1, "-1": -1, "all": -1}
 
 
@@ -163,7 +165,9 @@ def _read(reader: "LineReader", lines: list[bytes]) -> "tuple[list[OutgoingRecor
 
 
 def _lines() -> Iterator[list[bytes]]:
-    """What stdin has, in whole lines; the last may have no end."""
+    """What stdin has, in whole lines; the last may have no end. As in Java, a line ends with LF, CR or CR LF: a CR at
+    the end of what was read waits for what follows it.
+    """
     interactive = sys.stdin.isatty()
     rest = b""
     while True:
@@ -173,7 +177,7 @@ def _lines() -> Iterator[list[bytes]]:
         data = os.read(sys.stdin.fileno(), _READ_BYTES)
         if not data:
             break
-        *lines, rest = (rest + data).split(b"\n")
-        yield [line.removesuffix(b"\r") for line in lines]
+        *lines, rest = _LINE_END.split(rest + data)
+        yield lines
     if rest:
-        yield [rest]
+        yield [rest.removesuffix(b"\r")]
