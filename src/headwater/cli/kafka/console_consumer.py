@@ -203,6 +203,8 @@ def _copy(source: "Source", formatter: "Formatter", options: Options) -> int:
     """Until there are enough records, none for long, or a signal. The time until a group has said what is to be read
     does not count as time without records, unless it is longer than it could be.
     """
+    from headwater.cli.kafka.message_formatter import CannotPrint
+
     given, timeout_ms = options.number("max-messages"), options.number("timeout-ms")
     limit = None if given is None or given < 0 else given
     printed = 0
@@ -213,7 +215,11 @@ def _copy(source: "Source", formatter: "Formatter", options: Options) -> int:
     try:
         while not told.came and (limit is None or printed < limit):
             records = source.poll(None if limit is None else limit - printed)
-            _print(source, formatter, records, skip_errors="skip-message-on-error" in options)
+            try:
+                _print(source, formatter, records, skip_errors="skip-message-on-error" in options)
+            except CannotPrint as problem:
+                printed += problem.printed
+                raise
             printed += len(records)
             now = time.monotonic()
             if records or (not source.is_reading() and now - began < _JOIN_S_MAX):
@@ -242,8 +248,16 @@ class _ToldToStop:
 
 
 def _print(source: "Source", formatter: "Formatter", records: "list[FetchedRecord]", *, skip_errors: bool) -> None:
+    """What was not printed is given back, so that a group does not commit it, and nothing else is: it would be printed
+    again.
+    """
+    from headwater.cli.kafka.message_formatter import CannotPrint
+
     try:
         formatter.write(records, skip_errors=skip_errors)
+    except CannotPrint as problem:
+        source.give_back(records[problem.printed :])
+        raise
     except BaseException:
         source.give_back(records)
         raise
