@@ -92,14 +92,13 @@ def test_two_words_about_where_to_begin_are_refused(capsys: pytest.CaptureFixtur
 
 
 class Given:
-    """A source that gives these records once, and keeps what was given back."""
+    """A source that gives these records, at one poll each list, and keeps what was given back."""
 
-    def __init__(self, records: list[FetchedRecord]) -> None:
-        self.records, self.given_back = records, list[FetchedRecord]()
+    def __init__(self, *polls: list[FetchedRecord]) -> None:
+        self.polls, self.given_back = [*polls], list[FetchedRecord]()
 
     def poll(self, most: int | None) -> list[FetchedRecord]:
-        found, self.records = self.records[:most], []
-        return found
+        return self.polls.pop(0)[:most]
 
     def is_reading(self) -> bool:
         return True
@@ -122,3 +121,11 @@ def test_records_that_were_printed_in_front_of_one_that_cannot_be_are_not_given_
     said = capsys.readouterr()
     assert (said.out, said.err) == ("true\nfalse\n", "Processed a total of 2 messages\n")
     assert source.given_back == records[2:]
+
+
+def test_a_negative_timeout_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+    """`--timeout-ms -1` ended with the first poll that found nothing."""
+    options = Options({"timeout-ms": ["-1"], "max-messages": ["1"]})
+    source = Given([], [], [FETCHED._replace(value=b"v")])
+    assert console_consumer._copy(source, DefaultFormatter({}), options) == 0
+    assert capsys.readouterr().out == "v\n"

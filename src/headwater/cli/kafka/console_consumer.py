@@ -33,7 +33,7 @@ OPTIONS: Final = (
     Option("from-beginning", "Start with the earliest message if the group has no offset yet."),
     Option("group", "The group to be a member of.", "consumer group id"),
     Option("max-messages", "The maximum number of messages to consume before exiting.", "num_messages"),
-    Option("timeout-ms", "Exit if no message is available for so long.", "timeout_ms"),
+    Option("timeout-ms", "Exit if no message is available for so long; a negative number means never.", "timeout_ms"),
     Option("isolation-level", "read_committed or read_uncommitted (the default).", "level"),
     Option("command-config", "Consumer config properties file.", "config file"),
     Option("command-property", "Consumer config properties in the form key=value.", "consumer_prop"),
@@ -224,7 +224,7 @@ def _copy(source: "Source", formatter: "Formatter", options: Options) -> int:
             now = time.monotonic()
             if records or (not source.is_reading() and now - began < _JOIN_S_MAX):
                 heard = now
-            elif timeout_ms is not None and (now - heard) * 1000 >= timeout_ms:
+            elif timeout_ms is not None and 0 <= timeout_ms <= (now - heard) * 1000:
                 break
     except KeyboardInterrupt:
         code = 130
