@@ -6,6 +6,7 @@ parser owns its unread bytes: `feed` gives the records that became whole, `finis
 """
 
 import json
+import re
 from base64 import b64decode
 from binascii import Error as Base64Error
 from typing import Any, Final, Protocol
@@ -14,6 +15,7 @@ from headwater.base.errors import UserError
 from headwater.cli.formats import Token, binary_shape, literal_bytes, tokenize
 from headwater.client.types import Header, OutgoingRecord
 
+_ESCAPE: Final = re.compile(r"""\\(?:[abfnrtv\\'"]|[0-7]{1,3}|x[0-9a-fA-F]{2}|u(?![dD][89a-fA-F])[0-9a-fA-F]{4})""")
 _UNFINISHED_BYTES_MAX: Final = 256 * 1024 * 1024  # one record; far above what a broker takes
 
 
@@ -27,11 +29,18 @@ def input_parser(format_text: str | None, key_separator: str | None) -> InputPar
     if format_text == "json":
         return JsonLines()
     if format_text is None:
-        separator = None if key_separator is None else key_separator.encode().decode("unicode_escape").encode()
-        return Lines(separator)
+        return Lines(None if key_separator is None else separator_bytes(key_separator))
     if key_separator is not None:
         raise UserError("Cannot use -k and -f together", "the format says where the key ends")
     return FormatInput(format_text)
+
+
+def separator_bytes(text: str) -> bytes:
+    r"""What was typed, with escapes resolved: `\t`, `\x1f`, `\u241f`. A backslash before anything else is itself."""
+    if not text:
+        raise UserError("The key separator is empty", "it says where the key ends")
+    resolved = _ESCAPE.sub(lambda found: found[0].encode().decode("unicode_escape"), text)
+    return resolved.encode("utf-8", "surrogateescape")
 
 
 class Lines:

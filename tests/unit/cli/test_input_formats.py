@@ -29,6 +29,31 @@ def test_no_record_comes_of_no_input() -> None:
         assert _all(parser, b"") == []
 
 
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("§", "§".encode()),
+        ("→", "→".encode()),
+        ("\\u2192", "→".encode()),
+        ("\\x1f|", b"\x1f|"),
+        ("\\\\", b"\\"),
+        ("\\", b"\\"),
+        ("a\\", b"a\\"),
+        ("\\x", b"\\x"),
+        ("\udcff", b"\xff"),
+    ],
+)
+def test_what_is_no_escape_in_a_separator_stands_for_itself(typed: str, meant: bytes) -> None:
+    """Text beyond ASCII was taken for Latin-1, so that no line had it; a last backslash was a traceback."""
+    (record,) = _all(input_parser(None, typed), b"k" + meant + b"v\n")
+    assert (record.key, record.value) == (b"k", b"v")
+
+
+def test_an_empty_separator_is_refused() -> None:
+    with pytest.raises(UserError, match="The key separator is empty"):
+        input_parser(None, "")
+
+
 @pytest.mark.parametrize("separator", [":", "=>", "\\t"])
 def test_the_key_ends_at_the_first_separator(separator: str) -> None:
     raw = separator.replace("\\t", "\t").encode()
