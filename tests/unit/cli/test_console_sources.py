@@ -1,12 +1,16 @@
 """Where the console consumer gets its records from."""
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 import pytest
 
+from headwater.base.errors import UserError
 from headwater.base.ids import TopicPartition
 from headwater.cli.kafka import console_consumer
 from headwater.cli.kafka.console_sources import GroupMember, as_fetched, member_settings
+from headwater.cli.kafka.message_formatter import DefaultFormatter
+from headwater.cli.kafka.options import Options
 from headwater.client import Consumer
 from headwater.client.consumer.record import ConsumerRecord
 from headwater.client.types import FetchedRecord, Header
@@ -85,3 +89,43 @@ def test_two_words_about_where_to_begin_are_refused(capsys: pytest.CaptureFixtur
     assert capsys.readouterr().err == (
         "Can't simultaneously specify --from-beginning and 'auto.offset.reset=latest', please remove one option\n"
     )
+
+
+class Given:
+    """A source that gives these records, at one poll each list, and keeps what was given back."""
+
+    def __init__(self, *polls: list[FetchedRecord]) -> None:
+        self.polls, self.given_back = [*polls], list[FetchedRecord]()
+
+    def poll(self, most: int | None) -> list[FetchedRecord]:
+        return self.polls.pop(0)[:most]
+
+    def is_reading(self) -> bool:
+        return True
+
+    def give_back(self, records: Sequence[FetchedRecord]) -> None:
+        self.given_back += records
+
+    def close(self) -> None: ...
+
+
+def test_records_that_were_printed_in_front_of_one_that_cannot_be_are_not_given_back(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """All were, so that the next member of the group printed them again."""
+    records = [FETCHED._replace(offset=at, value=value) for at, value in enumerate((b"\1", b"\0", b"no", b"\1"))]
+    source = Given(records)
+    formatter = DefaultFormatter({"value.deserializer": "BooleanDeserializer"})
+    with pytest.raises(UserError, match="Cannot print t-1 offset 2"):
+        console_consumer._copy(source, formatter, Options({}))
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("true\nfalse\n", "Processed a total of 2 messages\n")
+    assert source.given_back == records[2:]
+
+
+def test_a_negative_timeout_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+    """`--timeout-ms -1` ended with the first poll that found nothing."""
+    options = Options({"timeout-ms": ["-1"], "max-messages": ["1"]})
+    source = Given([], [], [FETCHED._replace(value=b"v")])
+    assert console_consumer._copy(source, DefaultFormatter({}), options) == 0
+    assert capsys.readouterr().out == "v\n"

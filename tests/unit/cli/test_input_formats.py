@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from headwater.base.errors import UserError
 from headwater.cli.formats import compile_format
-from headwater.cli.input_formats import InputParser, input_parser
+from headwater.cli.input_formats import InputParser, UnreadableInput, input_parser
 from headwater.cli.record_output import document_line, record_document
 from headwater.client.types import FetchedRecord, Header, OutgoingRecord
 
@@ -27,6 +27,31 @@ def test_lines(cut: int) -> None:
 def test_no_record_comes_of_no_input() -> None:
     for parser in (input_parser(None, None), input_parser("json", None), input_parser("%v\\n", None)):
         assert _all(parser, b"") == []
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("§", "§".encode()),
+        ("→", "→".encode()),
+        ("\\u2192", "→".encode()),
+        ("\\x1f|", b"\x1f|"),
+        ("\\\\", b"\\"),
+        ("\\", b"\\"),
+        ("a\\", b"a\\"),
+        ("\\x", b"\\x"),
+        ("\udcff", b"\xff"),
+    ],
+)
+def test_what_is_no_escape_in_a_separator_stands_for_itself(typed: str, meant: bytes) -> None:
+    """Text beyond ASCII was taken for Latin-1, so that no line had it; a last backslash was a traceback."""
+    (record,) = _all(input_parser(None, typed), b"k" + meant + b"v\n")
+    assert (record.key, record.value) == (b"k", b"v")
+
+
+def test_an_empty_separator_is_refused() -> None:
+    with pytest.raises(UserError, match="The key separator is empty"):
+        input_parser(None, "")
 
 
 @pytest.mark.parametrize("separator", [":", "=>", "\\t"])
@@ -138,3 +163,13 @@ def test_what_consume_writes_by_lengths_produce_reads_back(pairs: list[tuple[byt
     render = compile_format(text)
     data = b"".join(render(_fetched(key, value), 1) for key, value in pairs)
     assert [(record.key, record.value) for record in _all(input_parser(text, None), data, cut)] == pairs
+
+
+@pytest.mark.parametrize("shape", [None, "json", "%v\\n"])
+def test_a_record_without_an_end_tells_what_stands_in_front_of_it(
+    monkeypatch: pytest.MonkeyPatch, shape: str | None
+) -> None:
+    monkeypatch.setattr("headwater.cli.input_formats._UNFINISHED_BYTES_MAX", 20)
+    with pytest.raises(UnreadableInput, match="A record of the input does not end") as raised:
+        input_parser(shape, None).feed(b'{"value":1}\n' + b"x" * 21)
+    assert [record.value for record in raised.value.records] == [b"1" if shape == "json" else b'{"value":1}']

@@ -53,6 +53,42 @@ def test_a_line_that_lacks_its_key_is_named() -> None:
         LineReader({"parse.keys": "true"})
 
 
+@pytest.mark.parametrize(
+    ("properties", "said"),
+    [
+        ({"key.separator": ""}, "key.separator may not be empty"),
+        ({"headers.delimiter": ""}, "headers.delimiter may not be empty"),
+        ({"headers.separator": ""}, "headers.separator may not be empty"),
+        ({"headers.key.separator": ""}, "headers.key.separator may not be empty"),
+        ({"null.marker": "\t"}, "null.marker and key.separator may not be equal"),
+        ({"null.marker": ",", "key.separator": ":"}, "null.marker and headers.separator may not be equal"),
+        ({"null.marker": "\t", "key.separator": "|"}, "null.marker and headers.delimiter may not be equal"),
+        ({"null.marker": ":"}, "null.marker and headers.key.separator may not be equal"),
+    ],
+)
+def test_separators_that_cannot_be_told_apart(properties: dict[str, str], said: str) -> None:
+    """An empty one was a traceback at the first line."""
+    with pytest.raises(Stop) as stopped:
+        LineReader(properties).record(b"a:1\tk\tv")
+    assert stopped.value.message == said
+
+
+def test_headers_end_with_a_separator_or_not() -> None:
+    """As Java splits a text: nothing comes of what is empty at its end."""
+    record = LineReader(BOTH).record(b"a:1,b:2,,\tk\tv")
+    assert record.headers == (Header("a", b"1"), Header("b", b"2"))
+    assert LineReader(BOTH).record(b",\tk\tv").headers == ()
+    with pytest.raises(Stop, match="No header key separator found in pair ''"):
+        LineReader(BOTH).record(b"\tk\tv")
+    with pytest.raises(Stop, match="No header key separator found in pair ''"):
+        LineReader(BOTH).record(b"a:1,,b:2\tk\tv")
+
+
+def test_the_key_of_a_header_is_not_null() -> None:
+    with pytest.raises(Stop, match="Header keys should not be equal to the null marker 'N' as they can't be null"):
+        LineReader({**BOTH, "null.marker": "N"}).record(b"N:1\tk\tv")
+
+
 def fetched(key: bytes | None = b"k", value: bytes | None = b"v", *headers: Header) -> FetchedRecord:
     return FetchedRecord("t", 3, 7, 99, False, key, value, headers, 0, -1, -1, 0)
 

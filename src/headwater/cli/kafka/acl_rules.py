@@ -33,6 +33,7 @@ def carry_out(options: Options) -> int:
     actions = [action for action in _ACTIONS if action in options]
     if len(actions) != 1:
         raise Usage("Command must include exactly one action: --list, --add, --remove. ")
+    _refuse_without_effect(options)
     pattern = _pattern_of(options)
     wanted = [] if actions == ["list"] else _wanted(options)
     with connected(options) as admin:
@@ -46,6 +47,23 @@ def carry_out(options: Options) -> int:
             _remove(admin, options, wanted, pattern)
         _list(admin, options, pattern if "resource-pattern-type" in options else None)
     return 0
+
+
+def _refuse_without_effect(options: Options) -> None:
+    """What would change nothing of the action, so that other rules would be touched than were meant."""
+    roles = ("producer", "consumer")
+    options.refuse_together("list", *roles, "allow-host", "allow-principal", "deny-host", "deny-principal")
+    for role in roles:
+        options.refuse_together(role, "operation", "deny-principal", "deny-host")
+    if "principal" in options and "list" not in options:
+        raise Usage("The --principal option is only available if --list is set")
+    if "idempotent" in options and "producer" not in options:
+        raise Usage("The --idempotent option is only available if --producer is set")
+    if "consumer" in options and "producer" not in options and ("cluster" in options or "transactional-id" in options):
+        raise Usage(
+            "With --consumer you must specify a --topic and a --group and no --cluster or --transactional-id option "
+            "should be specified."
+        )
 
 
 Given = tuple[str, str, AclOperation, AclPermission]  # principal, host, operation, permission
@@ -66,7 +84,7 @@ def _pattern_of(options: Options) -> PatternType:
 
 def _resources(options: Options) -> list[Resource]:
     found = [(kind, name) for option, kind in _NAMED.items() for name in options.all(option)]
-    if "cluster" in options or ("idempotent" in options and "producer" not in options):
+    if "cluster" in options:
         found.append((AclResourceType.CLUSTER, _CLUSTER))
     return found
 

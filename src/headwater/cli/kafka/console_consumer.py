@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from headwater.base.errors import UserError
 from headwater.base.ids import TopicPartition
-from headwater.cli.kafka.options import BOOTSTRAP, Option, Options, Stop, Usage, run, run_with
+from headwater.cli.kafka.options import BOOTSTRAP, Option, Options, Stop, Usage, run, run_with, whole_number
 
 if TYPE_CHECKING:
     from headwater.cli.kafka.console_sources import Source
@@ -33,7 +33,7 @@ OPTIONS: Final = (
     Option("from-beginning", "Start with the earliest message if the group has no offset yet."),
     Option("group", "The group to be a member of.", "consumer group id"),
     Option("max-messages", "The maximum number of messages to consume before exiting.", "num_messages"),
-    Option("timeout-ms", "Exit if no message is available for so long.", "timeout_ms"),
+    Option("timeout-ms", "Exit if no message is available for so long; a negative number means never.", "timeout_ms"),
     Option("isolation-level", "read_committed or read_uncommitted (the default).", "level"),
     Option("command-config", "Consumer config properties file.", "config file"),
     Option("command-property", "Consumer config properties in the form key=value.", "consumer_prop"),
@@ -121,7 +121,7 @@ def check(options: Options) -> None:
         if "from-beginning" in options:
             raise Usage("Options from-beginning and offset cannot be specified together.")
         text = options.get("offset") or ""
-        if text.lower() not in ("earliest", "latest") and not (text.isascii() and text.isdigit()):
+        if text.lower() not in ("earliest", "latest") and not (text.isdigit() and whole_number(text) is not None):
             raise Usage(
                 f"The provided offset value '{text}' is incorrect. Valid values are 'earliest', 'latest', "
                 "or a non-negative long."
@@ -175,7 +175,7 @@ def _partitions(admin: "Admin", options: Options) -> list[TopicPartition]:
     else:
         topics = [admin.describe_topic(name or "", auto_create=True)]
     found = [TopicPartition(topic.name, each.partition) for topic in topics for each in topic.partitions]
-    index = options.number("partition")
+    index = options.number("partition", bits=32)
     if index is not None:
         found = [each for each in found if each.partition == index]
         if not found:
@@ -203,6 +203,8 @@ def _copy(source: "Source", formatter: "Formatter", options: Options) -> int:
     """Until there are enough records, none for long, or a signal. The time until a group has said what is to be read
     does not count as time without records, unless it is longer than it could be.
     """
+    from headwater.cli.kafka.message_formatter import CannotPrint
+
     given, timeout_ms = options.number("max-messages"), options.number("timeout-ms")
     limit = None if given is None or given < 0 else given
     printed = 0
@@ -213,12 +215,16 @@ def _copy(source: "Source", formatter: "Formatter", options: Options) -> int:
     try:
         while not told.came and (limit is None or printed < limit):
             records = source.poll(None if limit is None else limit - printed)
-            _print(source, formatter, records, skip_errors="skip-message-on-error" in options)
+            try:
+                _print(source, formatter, records, skip_errors="skip-message-on-error" in options)
+            except CannotPrint as problem:
+                printed += problem.printed
+                raise
             printed += len(records)
             now = time.monotonic()
             if records or (not source.is_reading() and now - began < _JOIN_S_MAX):
                 heard = now
-            elif timeout_ms is not None and (now - heard) * 1000 >= timeout_ms:
+            elif timeout_ms is not None and 0 <= timeout_ms <= (now - heard) * 1000:
                 break
     except KeyboardInterrupt:
         code = 130
@@ -242,8 +248,16 @@ class _ToldToStop:
 
 
 def _print(source: "Source", formatter: "Formatter", records: "list[FetchedRecord]", *, skip_errors: bool) -> None:
+    """What was not printed is given back, so that a group does not commit it, and nothing else is: it would be printed
+    again.
+    """
+    from headwater.cli.kafka.message_formatter import CannotPrint
+
     try:
         formatter.write(records, skip_errors=skip_errors)
+    except CannotPrint as problem:
+        source.give_back(records[problem.printed :])
+        raise
     except BaseException:
         source.give_back(records)
         raise

@@ -5,6 +5,7 @@ What is waiting on stdin is sent together; a line that somebody types goes out a
 """
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
@@ -15,6 +16,7 @@ from headwater.cli.kafka.options import BOOTSTRAP, Option, Options, Stop, run, r
 if TYPE_CHECKING:
     from headwater.cli.kafka.line_reader import LineReader
     from headwater.client.record_writer import RecordWriter
+    from headwater.client.types import OutgoingRecord
 
 ABOUT: Final = "This tool helps to read data from standard input and publish it to Kafka."
 _TUNING: Final = (  # of Java's producer; this one has its own buffers
@@ -53,6 +55,7 @@ OPTIONS: Final = (
     *(Option(name, "Taken and not needed here.", "value") for name in _TUNING),
 )
 _READ_BYTES: Final = 1 << 16
+_LINE_END: Final = re.compile(rb"\r\n|\n|\r(?!\Z)")
 _ACKS: Final = {"0": 0, "1": 1, "-1": -1, "all": -1}
 
 
@@ -138,15 +141,33 @@ def _codec(options: Options, properties: dict[str, str]) -> int:
 
 def _copy(reader: "LineReader", writer: "RecordWriter", *, one_by_one: bool) -> None:
     for lines in _lines():
-        records = [reader.record(line) for line in lines]
+        records, wrong = _read(reader, lines)
         for group in ([each] for each in records) if one_by_one else [records]:
             if group:
                 writer.write(group)
+        if wrong is not None:
+            writer.flush()
+            raise wrong
     writer.flush()
 
 
+def _read(reader: "LineReader", lines: list[bytes]) -> "tuple[list[OutgoingRecord], Stop | None]":
+    """The records of the lines before the first that cannot be read, and what is wrong with that one: it ends the tool,
+    and they are sent.
+    """
+    records: list[OutgoingRecord] = []
+    for line in lines:
+        try:
+            records.append(reader.record(line))
+        except Stop as wrong:
+            return records, wrong
+    return records, None
+
+
 def _lines() -> Iterator[list[bytes]]:
-    """What stdin has, in whole lines; the last may have no end."""
+    """What stdin has, in whole lines; the last may have no end. As in Java, a line ends with LF, CR or CR LF: a CR at
+    the end of what was read waits for what follows it.
+    """
     interactive = sys.stdin.isatty()
     rest = b""
     while True:
@@ -156,7 +177,7 @@ def _lines() -> Iterator[list[bytes]]:
         data = os.read(sys.stdin.fileno(), _READ_BYTES)
         if not data:
             break
-        *lines, rest = (rest + data).split(b"\n")
-        yield [line.removesuffix(b"\r") for line in lines]
+        *lines, rest = _LINE_END.split(rest + data)
+        yield lines
     if rest:
-        yield [rest]
+        yield [rest.removesuffix(b"\r")]

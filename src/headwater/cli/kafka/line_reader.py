@@ -41,18 +41,31 @@ class LineReader:
         self._headers_delimiter = properties.get("headers.delimiter", "\t").encode()
         self._headers_separator = properties.get("headers.separator", ",").encode()
         self._header_key_separator = properties.get("headers.key.separator", ":").encode()
-        self._check_separators()
         marker = properties.get("null.marker")
         self._null_marker = None if marker is None else marker.encode()
+        self._check_separators()
         self._line = 0
 
     def _check_separators(self) -> None:
-        if self._headers_delimiter == self._headers_separator:
-            raise Stop(1, "headers.delimiter and headers.separator may not be equal")
-        if self._headers_delimiter == self._header_key_separator:
-            raise Stop(1, "headers.delimiter and headers.key.separator may not be equal")
-        if self._headers_separator == self._header_key_separator:
-            raise Stop(1, "headers.separator and headers.key.separator may not be equal")
+        named = {
+            "key.separator": self._key_separator,
+            "headers.delimiter": self._headers_delimiter,
+            "headers.separator": self._headers_separator,
+            "headers.key.separator": self._header_key_separator,
+        }
+        for name, separator in named.items():
+            if not separator:
+                raise Stop(1, f"{name} may not be empty")
+        for one, other in (
+            ("headers.delimiter", "headers.separator"),
+            ("headers.delimiter", "headers.key.separator"),
+            ("headers.separator", "headers.key.separator"),
+        ):
+            if named[one] == named[other]:
+                raise Stop(1, f"{one} and {other} may not be equal")
+        for name in ("key.separator", "headers.separator", "headers.delimiter", "headers.key.separator"):
+            if named[name] == self._null_marker:
+                raise Stop(1, f"null.marker and {name} may not be equal")
 
     def record(self, line: bytes) -> OutgoingRecord:
         self._line += 1
@@ -80,8 +93,11 @@ class LineReader:
         if text is None or text == self._null_marker:
             return ()
         headers = []
-        for pair in text.split(self._headers_separator):
+        for pair in self._pairs(text):
             key, found, value = pair.partition(self._header_key_separator)
+            if found and key == self._null_marker:
+                name = key.decode(errors="replace")
+                raise _failed(f"Header keys should not be equal to the null marker '{name}' as they can't be null")
             if found:
                 headers.append(Header(key.decode(errors="replace"), self._or_null(value)))
             elif self._ignore_error:
@@ -90,6 +106,13 @@ class LineReader:
                 name = pair.decode(errors="replace")
                 raise _failed(f"No header key separator found in pair '{name}' on line number {self._line}")
         return tuple(headers)
+
+    def _pairs(self, text: bytes) -> list[bytes]:
+        """As Java splits: empty pairs at the end are none, but an empty text is one pair."""
+        pairs = text.split(self._headers_separator)
+        while len(pairs) > 1 and not pairs[-1]:
+            pairs.pop()
+        return [] if text and pairs == [b""] else pairs
 
     def _or_null(self, text: bytes) -> bytes | None:
         return None if text == self._null_marker else text

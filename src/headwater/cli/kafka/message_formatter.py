@@ -167,11 +167,8 @@ class DefaultFormatter:
             except Unreadable as problem:
                 if not skip_errors:
                     out.write(b"".join(pieces))
-                    raise UserError(
-                        f"Cannot print {record.topic}-{record.partition} offset {record.offset}",
-                        str(problem),
-                        "Leave such records out with --skip-message-on-error, or print them with ByteArrayDeserializer",
-                    ) from None
+                    out.flush()
+                    raise CannotPrint(record, str(problem), printed=len(pieces)) from None
         out.write(b"".join(pieces))
         out.flush()
 
@@ -189,6 +186,18 @@ class DefaultFormatter:
 
     def _or_null(self, data: bytes | None, read: Deserializer) -> bytes:
         return self._null if data is None else read(data)
+
+
+class CannotPrint(UserError):
+    """`printed`: how many of the records that came with it were printed, all those before it."""
+
+    def __init__(self, record: "FetchedRecord", why: str, *, printed: int) -> None:
+        super().__init__(
+            f"Cannot print {record.topic}-{record.partition} offset {record.offset}",
+            why,
+            "Leave such records out with --skip-message-on-error, or print them with ByteArrayDeserializer",
+        )
+        self.printed = printed
 
 
 class Unreadable(Exception):
