@@ -3,6 +3,7 @@
 import pytest
 
 from headwater.sim.cluster_node import DIRECTORIES, SESSION_MS, ClusterNode
+from headwater.sim.disk import UNLIMITED
 from sim.scene import Scene
 
 TICK_MS = 500  # between two looks at everything
@@ -138,3 +139,26 @@ def test_who_has_lost_a_directory_says_so_at_once(seed: int, role: str) -> None:
     began_ms = scene.world.clock.monotonic_ms()
     scene.until(lambda: node.node_id not in scene.state.in_sync)
     assert scene.world.clock.monotonic_ms() - began_ms < TICK_MS // 4
+
+
+def test_no_disk_fails_where_the_other_one_is_full() -> None:
+    """Seed 3297298183 of cluster-storage: a leader's fsync failed, and the follower, which it named as the next leader,
+    left the in-sync replicas in that moment, because it had no room. So the leader stayed, alone and failed.
+    """
+    scene = Scene(0)
+    injector, leader, follower = scene.world._injector, scene.leader, scene.follower
+    follower.disk.faults.free_bytes = 100
+    assert injector._may_lose_power(leader), "the follower has all that is committed"
+    assert not injector._may_lose_disk(leader)
+    assert not injector._may_fail_sync(leader)
+    injector._disk_mended(follower)
+    assert injector._may_fail_sync(leader)
+
+
+def test_no_disk_is_full_while_the_other_one_has_failed() -> None:
+    scene = Scene(0)
+    injector, leader, follower = scene.world._injector, scene.leader, scene.follower
+    injector._some_node = lambda: follower  # type: ignore[method-assign]
+    fail_disk(scene, leader)
+    injector._fill_disk()
+    assert follower.disk.faults.free_bytes == UNLIMITED

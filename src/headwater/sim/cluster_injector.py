@@ -133,7 +133,7 @@ class ClusterInjector:
         self._world.note(f"node {node.node_id} starts")
         self._busy.discard(node.node_id)
         self._stopping.discard(node.node_id)
-        is_full = node.disk.faults.free_bytes < UNLIMITED // 2
+        is_full = _is_full(node)
         if not node.start():
             if is_full:
                 self._down(node)
@@ -176,6 +176,17 @@ class ClusterInjector:
 
     def _may_lose_power(self, node: "ClusterNode") -> bool:
         return all(self._has_other(state, node.node_id) for state in self._at_stake(node))
+
+    def _may_lose_disk(self, node: "ClusterNode") -> bool:
+        """It goes on, and gives up what it leads: nobody who is to take over may leave the in-sync replicas first, as
+        one does that is sent records and has no room for them.
+        """
+        return self._may_lose_power(node) and not any(
+            _is_full(self._world.node(member.node_id))
+            for state in self._at_stake(node)
+            for member in state.members
+            if member.node_id != node.node_id
+        )
 
     def _has_other(self, state: TrueState, node_id: int) -> bool:
         """And keeps it: while a change is under way, nobody knows who will be in sync in a moment."""
@@ -221,7 +232,10 @@ class ClusterInjector:
         self._later((200, 1200), lambda: setattr(node, "disk_delay_ms", _NORMAL_DELAY_MS))
 
     def _fill_disk(self) -> None:
+        """Not beside one that has failed: who takes over from that must not be out of sync for want of room before."""
         node = self._some_node()
+        if any(other.has_failed_directory for other in self._world.nodes if other is not node):
+            return
         self._world.note(f"fault: the disk of {node.node_id} is full")
         node.disk.faults.free_bytes = self.strikes.chance.randint(0, 2500)
         self._later((100, 1000), lambda: self._disk_mended(node))
@@ -245,7 +259,7 @@ class ClusterInjector:
         again, for ever.
         """
         if node.node_id not in self._failed_syncs:
-            if self._failed_syncs or not node.is_up or not self._may_lose_power(node):
+            if self._failed_syncs or not node.is_up or not self._may_lose_disk(node):
                 return False
             self._world.note(f"fault: fsync fails on {node.node_id}")
             self._failed_syncs.add(node.node_id)
@@ -274,7 +288,7 @@ class ClusterInjector:
         broker notices at once: what it acknowledged without a look at the disk, alone in sync, would be lost.
         """
         node = self._some_node()
-        if not node.is_serving or node.is_paused or node.node_id in self._busy or not self._may_lose_power(node):
+        if not node.is_serving or node.is_paused or node.node_id in self._busy or not self._may_lose_disk(node):
             return
         directory = self.strikes.chance.choice(DIRECTORIES)
         self._world.note(f"fault: {directory} of {node.node_id} fails")
@@ -415,3 +429,7 @@ class ClusterInjector:
         if not self._world.zookeeper.is_up:
             self._world.note("ZooKeeper is back")
             self._world.zookeeper.resume()
+
+
+def _is_full(node: "ClusterNode") -> bool:
+    return node.disk.faults.free_bytes < UNLIMITED // 2
