@@ -85,6 +85,7 @@ class ConsumerCore:
             auto_create=settings.auto_create,
             exclude_internal=settings.exclude_internal,
             matched=self._pattern_matched,
+            refused=lambda topic, error: self.fetcher.tell(error, topic),
             refreshed=self._metadata_came,
         )
         self.cluster_queries = ClusterQueries(session, settings.fetch.isolation_level, settings.auto_create)

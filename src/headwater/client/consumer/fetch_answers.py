@@ -53,19 +53,23 @@ class FetchAnswers(ABC):
         self._resets = resets
         self._news = news
         self._retry: Timer | None = None
-        self._errors: dict[TopicPartition | None, Exception] = {}  # None: not of one partition
+        self._errors: dict[TopicPartition | str | None, Exception] = {}  # by partition, topic, or of neither
 
-    def tell(self, error: Exception, partition: TopicPartition | None = None) -> None:
+    def tell(self, error: Exception, about: TopicPartition | str | None = None) -> None:
         """Poll raises it, once, however often it was met by then: while nobody polls, fetching goes on."""
-        self._errors[partition] = error
+        self._errors[about] = error
         self._news()
 
     def next_error(self) -> Exception | None:
-        """The oldest that poll has to raise. Those of partitions that were given up are not told."""
+        """The oldest that poll has to raise. Those of partitions and topics that were given up are not told."""
         while self._errors:
-            partition = next(iter(self._errors))
-            error = self._errors.pop(partition)
-            if partition is None or partition in self._subscription.states:
+            about = next(iter(self._errors))
+            error = self._errors.pop(about)
+            if isinstance(about, str):
+                wanted = about in self._subscription.topic_names()
+            else:
+                wanted = about is None or about in self._subscription.states
+            if wanted:
                 return error
         return None
 

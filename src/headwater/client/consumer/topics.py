@@ -17,7 +17,9 @@ _UNKNOWN_AGE_MS_MAX: Final = 5_000  # a topic that is not there yet may come any
 
 
 class TopicWatch:
-    """`matched` is called when other topics match the pattern than before; `refreshed` after every answer."""
+    """`matched` is called when other topics match the pattern than before; `refused` with a topic that may not be seen,
+    or cannot be; `refreshed` after every answer.
+    """
 
     def __init__(
         self,
@@ -27,6 +29,7 @@ class TopicWatch:
         auto_create: bool,
         exclude_internal: bool,
         matched: Callable[[], None],
+        refused: Callable[[str, KafkaError], None],
         refreshed: Callable[[], None],
     ) -> None:
         self.known = False  # the names that the pattern matches are known
@@ -35,6 +38,7 @@ class TopicWatch:
         self._auto_create = auto_create
         self._exclude_internal = exclude_internal
         self._matched = matched
+        self._refused = refused
         self._refreshed = refreshed
         self._changed = Signal()
         self._task: Task[None] | None = None
@@ -88,6 +92,9 @@ class TopicWatch:
             wanted = sorted(name for name in subscription.topic_names() if self._is_wanted(name))
             auto_create = self._auto_create and subscription.by_name
             topics = await self._session.refresh(wanted, auto_create=auto_create) if wanted else []
+            for topic in topics:
+                if topic.error and not topic.error.retriable:
+                    self._refused(topic.name, KafkaError(topic.error, f"topic {topic.name!r}"))
         self._refreshed()
         return topics
 

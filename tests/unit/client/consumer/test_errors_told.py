@@ -6,6 +6,7 @@ from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicPartition
 from headwater.wire.messages import fetch
 from headwater.wire.messages.list_offsets import ListOffsetsRequest
+from headwater.wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
 from unit.client.consumer.fake_log import FakeConsumer, FakeLogs, one_broker
 from unit.client.reactor.fakes import FakeWorld
 
@@ -84,3 +85,37 @@ def test_an_error_about_positions_that_each_seek_met_is_raised_once() -> None:
     with pytest.raises(KafkaError):
         consumer.poll()
     assert [record.value for record in consumer.poll()] == [b"0"]
+
+
+def refuse_metadata(logs: FakeLogs, code: ErrorCode) -> None:
+    answer = logs.broker._answers[MetadataRequest.KEY]
+
+    def refused(request: MetadataRequest) -> MetadataResponse:
+        response: MetadataResponse = answer(request)
+        response.topics = [MetadataResponseTopic(error_code=int(code), name=each.name) for each in response.topics]
+        return response
+
+    logs.broker.on(MetadataRequest, refused)
+
+
+@pytest.mark.parametrize("code", [DENIED, ErrorCode.INVALID_TOPIC_EXCEPTION])
+def test_a_topic_that_may_not_be_seen_is_an_error_and_not_silence(code: ErrorCode) -> None:
+    world, logs, consumer = reading()
+    answer = logs.broker._answers[MetadataRequest.KEY]
+    refuse_metadata(logs, code)
+    consumer.assign(P0)
+    consumer.do(lambda: consumer.core.seek(P0, 0))
+    world.pass_time(60)
+    with pytest.raises(KafkaError, match="orders") as raised:
+        consumer.poll()
+    assert raised.value.code is code
+    logs.broker.on(MetadataRequest, answer)
+    assert [record.value for record in consumer.read(1, 60)] == [b"0"]
+
+
+def test_a_topic_that_is_not_there_yet_is_none() -> None:
+    _, logs, consumer = reading()
+    refuse_metadata(logs, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    consumer.assign(P0)
+    consumer.do(lambda: consumer.core.seek(P0, 0))
+    assert consumer.poll() == []
