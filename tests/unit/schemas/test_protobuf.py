@@ -257,3 +257,14 @@ def test_a_chain_of_messages_is_refused_but_never_overflows() -> None:
     chain = proto(PROTO3 + 'import "d0.proto"; message Top { D499 d = 1; } ' + links, **{"d0.proto": inner})
     with pytest.raises(SchemaError, match="too deep"):
         incompatibilities(chain, proto(PROTO3 + "message Top { D499 d = 1; } message D0 { string a = 1; } " + links))
+
+
+def test_names_in_services_and_extensions_are_normalized() -> None:
+    """A schema that came as text was another one than the same that came as a descriptor."""
+    text = """syntax = "proto2"; package p; message M { extensions 5 to 9; optional int32 a = 1; } extend M { optional int32 x = 5; }
+    service S { rpc F (stream M) returns (M); }"""
+    written = proto(text)
+    assert "extend .p.M {" in written.normalized()
+    assert "rpc F (stream .p.M) returns (.p.M);" in written.normalized()
+    assert "rpc F (stream M) returns (M);" in written.canonical
+    assert proto(written.serialized()).normalized() == written.normalized()

@@ -190,3 +190,23 @@ def test_a_number_of_an_enum_beyond_32_bits_is_refused(number: int) -> None:
     data = b"\x0a\x07m.proto\x2a" + _varint(len(enum)) + enum
     with pytest.raises(SchemaError, match=f"A has the number {number}"):
         parse(SchemaType.PROTOBUF, base64.b64encode(data).decode())
+
+
+@pytest.mark.parametrize(
+    ("kind", "written", "expected"),
+    [
+        ("int32", "0x1F", "31"), ("int64", "-010", "-8"), ("uint64", "18446744073709551615", "18446744073709551615"), ("double", ".5", "0.5"),
+        ("float", "1.", "1"), ("double", "0x10", "16"), ("double", "1e3", "1000"), ("float", "1.50", "1.5"), ("double", "1e20", "1e+20"),
+        ("double", "-inf", "-inf"), ("double", "nan", "nan"), ("float", "0.1", "0.1"), ("double", "0.1", "0.1"), ("float", "16777217", "16777216"),
+        ("double", "123456789.123456789", "123456789.12345679"), ("double", "1.5f", "1.5"),
+    ],
+)  # fmt: skip
+def test_a_default_stands_in_a_descriptor_as_protoc_writes_it(kind: str, written: str, expected: str) -> None:
+    """It stood there as in the text: 010 is another number to those who read it, and 0x1F and .5 were none to us."""
+    parsed = parse(SchemaType.PROTOBUF, f"message M {{ optional {kind} a = 1 [default = {written}]; }}")
+    assert isinstance(parsed, ProtobufSchema)
+    file = descriptor_pb2.FileDescriptorProto.FromString(parsed.descriptor("m.proto"))
+    assert file.message_type[0].field[0].default_value == expected
+    again = parse(SchemaType.PROTOBUF, parsed.serialized())
+    assert isinstance(again, ProtobufSchema)
+    assert again.descriptor("m.proto") == parsed.descriptor("m.proto")

@@ -109,3 +109,13 @@ def test_long_and_deep_names_of_options_are_bounded() -> None:
         parsed.require_complete()
     deep = own + "option (own)" + ".r" * 48 + " = " + "{ r " * 100 + "{ }" + "}" * 100 + ";"
     assert len(descriptor(deep)) > 300
+
+
+@pytest.mark.parametrize("features", ["features.repeated_field_encoding = EXPANDED", "features = { repeated_field_encoding: EXPANDED }"])  # fmt: skip
+def test_options_of_an_edition_are_packed_as_its_features_say_however_they_are_told(features: str) -> None:
+    text = f"""edition = "2023"; import "google/protobuf/descriptor.proto"; option {features};
+    extend google.protobuf.MessageOptions {{ repeated int32 many = 50001; }} message M {{ option (many) = 1; option (many) = 2; }}"""
+    parsed = parse(SchemaType.PROTOBUF, text)
+    assert isinstance(parsed, ProtobufSchema)
+    file = descriptor_pb2.FileDescriptorProto.FromString(parsed.descriptor("m.proto"))
+    assert file.message_type[0].options.SerializeToString() == b"\x88\xb5\x18\x01\x88\xb5\x18\x02"

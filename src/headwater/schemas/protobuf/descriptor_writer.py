@@ -1,5 +1,6 @@
 """From a resolved .proto file to a serialized FileDescriptorProto, as protoc would give it. Pure."""
 
+import struct
 from typing import Final
 
 from headwater.schemas.protobuf.lexer import escape
@@ -13,6 +14,7 @@ TYPES: Final = {
     "bytes": 12, "uint32": 13, "enum": 14, "sfixed32": 15, "sfixed64": 16, "sint32": 17, "sint64": 18,
 }  # fmt: skip
 _LABELS: Final = {"": 1, "optional": 1, "required": 2, "repeated": 3}
+_FLOAT: Final = struct.Struct("<f")
 EDITIONS: Final = {"2023": 1000, "2024": 1001}
 
 
@@ -122,7 +124,38 @@ def _field(
 def _default(option: Option, field: Field) -> str:
     if field.type == "bytes":
         return escape(option.value.data)[1:-1]
-    return option.value.text
+    if option.value.kind == "string" or field.target is not None or field.type == "bool":
+        return option.value.text
+    return _number_text(option.value.text, field.type)
+
+
+def _number_text(text: str, kind: str) -> str:
+    """In the one way in which protoc writes numbers, whatever they look like in a .proto file."""
+    digits, sign = text.removeprefix("-"), -1 if text.startswith("-") else 1
+    try:
+        if kind not in ("double", "float"):
+            return str(sign * _whole(digits))
+        try:
+            number = sign * float(_whole(digits))
+        except ValueError:
+            number = sign * float(digits if digits in ("inf", "nan") else digits.rstrip("fF"))
+        if kind == "double":
+            short = f"{number:.15g}"
+            return short if float(short) == number else f"{number:.17g}"
+        single = _single(number)
+        short = f"{single:.6g}"
+        return short if _single(float(short)) == single else f"{single:.9g}"
+    except (ValueError, OverflowError):
+        return text
+
+
+def _whole(digits: str) -> int:
+    return int(digits, 8 if digits.startswith("0") and digits.isdigit() else 0)
+
+
+def _single(number: float) -> float:
+    """The nearest float of four bytes."""
+    return float(_FLOAT.unpack(_FLOAT.pack(number))[0])
 
 
 def _enum(enum: Enum, scope: Scope | None) -> bytes:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from headwater.schemas.model import DEPTH_MAX, SchemaError
+from headwater.schemas.protobuf.field_features import feature
 from headwater.schemas.protobuf.text_format import TextField, parse_text_format, print_text_format
 from headwater.schemas.protobuf.types import Enum, Field, File, Message, Option, Value
 from headwater.schemas.protobuf.wire import Fields, Writer, records, signed
@@ -358,18 +359,14 @@ def _is_packed(known: Field, file: File | None) -> bool:
         return said == "true"
     syntax = file.syntax if file is not None else "proto2"
     return syntax == "proto3" or (
-        syntax == "editions" and _feature(known, file, "repeated_field_encoding") != "EXPANDED"
+        syntax == "editions" and feature(known, file, "repeated_field_encoding") != "EXPANDED"
     )
 
 
 def _has_presence(known: Field, file: File | None) -> bool:
     if known.oneof or known.label == "optional" or known.extendee or file is None or file.syntax == "proto2":
         return True
-    return file.syntax == "editions" and _feature(known, file, "field_presence") != "IMPLICIT"
-
-
-def _feature(known: Field, file: File | None, name: str) -> str | None:
-    return _option(known.options, f"features.{name}") or _option(file.options if file else [], f"features.{name}")
+    return file.syntax == "editions" and feature(known, file, "field_presence") != "IMPLICIT"
 
 
 # --- from bytes to text

@@ -151,19 +151,25 @@ class _Printer:
     def _extensions(self, extensions: list[Field]) -> Iterator[str]:
         if not self._with_extensions:
             return
-        for extendee, fields in _by(extensions, lambda field: field.extendee).items():
+        for extendee, fields in _by(extensions, self._extendee).items():
             yield ""
             yield f"extend {extendee} {{"
             for field in fields:
                 yield from _indented(self._field(field))
             yield "}"
 
+    def _extendee(self, field: Field) -> str:
+        return f".{field.extended.full_name}" if self._normalize and field.extended is not None else field.extendee
+
     def _service(self, service: Service) -> Iterator[str]:
         yield f"service {service.name} {{"
         yield from _indented(self._option_lines(service.options))
         for method in service.methods:
-            request = f"{'stream ' if method.client_streaming else ''}{method.request}"
-            response = f"{'stream ' if method.server_streaming else ''}{method.response}"
+            types = [method.request, method.response]
+            if self._normalize:
+                types = [f".{each}" for each in (method.request_full_name, method.response_full_name)]
+            request = f"{'stream ' if method.client_streaming else ''}{types[0]}"
+            response = f"{'stream ' if method.server_streaming else ''}{types[1]}"
             line = f"  rpc {method.name} ({request}) returns ({response})"
             if self._ordered(method.options):
                 yield line + " {"

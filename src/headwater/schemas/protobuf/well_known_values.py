@@ -59,7 +59,7 @@ def to_well_known(message: Message, value: Any) -> Mapping[str, Any]:
         case "confluent.type.Decimal", Decimal():
             return _unscaled(value)
         case _, Mapping():
-            return value  # type: ignore[no-any-return]
+            return value
     raise DataError(f"a {message.full_name} is wanted, not {type(value).__name__}")
 
 
