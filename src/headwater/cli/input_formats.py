@@ -193,7 +193,7 @@ class FormatInput:
         return self._take(final=True)
 
     def _take(self, *, final: bool) -> list[OutgoingRecord]:
-        records = []
+        records: list[OutgoingRecord] = []
         at = 0
         while at < len(self._data):
             try:
