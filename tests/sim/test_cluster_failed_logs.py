@@ -43,6 +43,7 @@ def test_a_leader_whose_log_has_failed_leaves_its_followers_in_sync(seed: int) -
     scene.world.network.free([pair])
     scene.leader.kill()
     scene.for_ms(2 * SESSION_MS)
+    scene.leader.disk.mend()
     assert scene.leader.start()
     scene.until(lambda: len(scene.state.in_sync) == 2)
     scene.world.finish()
