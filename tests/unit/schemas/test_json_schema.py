@@ -264,6 +264,17 @@ def test_a_recursive_schema_is_compared() -> None:
     assert [each.kind for each in incompatibilities(tree(N), tree(S))] == ["TYPE_CHANGED"]
 
 
+def test_a_schema_that_excludes_itself_further_inside_is_compared() -> None:
+    """It was `too deep to be compared`, and no second version of it could be registered."""
+
+    def version(leaf: Any) -> JsonSchema:
+        return schema({"not": closed(inner={"$ref": "#"}, leaf=leaf), "title": "T"})
+
+    assert incompatibilities(version(N), version(N)) == []
+    for reader, writer in ((N, S), (N, INT), (INT, N)):  # what is excluded there is allowed one level further inside
+        assert [each.kind for each in incompatibilities(version(reader), version(writer))] == ["NOT_TYPE_EXTENDED"]
+
+
 def test_what_is_found_within_a_schema_that_then_does_not_fit_is_looked_at_again() -> None:
     """`B` was compared while `A`, which it contains, was taken to fit; and so it stayed, also elsewhere."""
 

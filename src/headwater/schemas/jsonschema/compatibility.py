@@ -76,6 +76,7 @@ class Comparison:
         self._open: set[tuple[int, int]] = set()
         self._known = known
         self.assumed = False
+        self._turned: Comparison | None = None
 
     def fits(self, found: list[Change]) -> bool:
         return all(change.kind in self._compatible for change in found)
@@ -200,10 +201,14 @@ class Comparison:
 
     def _excluded(self, old: Shape, new: Shape) -> list[Change]:
         """What is excluded may become less: the comparison turned round. Both documents change places for it."""
-        turned = Comparison(self.new, self.old, self._compatible)
-        turned.budget = self.budget
-        turned._depth = self._depth
+        turned = self._turned
+        if turned is None:
+            turned = self._turned = Comparison(self.new, self.old, self._compatible)
+            turned._turned = self  # what is being compared in either direction is known within it
+            turned.budget = self.budget
+        depth, turned._depth = turned._depth, self._depth
         found = turned.compare(new.node["not"], old.node["not"])
+        turned._depth = depth
         if not found:
             return []
         return [Change("NOT_TYPE_NARROWED" if self.fits(found) else "NOT_TYPE_EXTENDED", "/not")]
