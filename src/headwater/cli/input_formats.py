@@ -19,7 +19,17 @@ _ESCAPE: Final = re.compile(r"""\\(?:[abfnrtv\\'"]|[0-7]{1,3}|x[0-9a-fA-F]{2}|u(
 _UNFINISHED_BYTES_MAX: Final = 256 * 1024 * 1024  # one record; far above what a broker takes
 
 
+class UnreadableInput(UserError):
+    """`records`: those in front of what cannot be read, which nobody has had yet."""
+
+    def __init__(self, problem: UserError, records: list[OutgoingRecord]) -> None:
+        super().__init__(problem.what, problem.why, problem.hint)
+        self.records = records
+
+
 class InputParser(Protocol):
+    """Both raise UnreadableInput."""
+
     def feed(self, data: bytes) -> list[OutgoingRecord]: ...
 
     def finish(self) -> list[OutgoingRecord]: ...
@@ -52,8 +62,9 @@ class Lines:
 
     def feed(self, data: bytes) -> list[OutgoingRecord]:
         *lines, self._rest = (self._rest + data).split(b"\n")
-        _check_length(self._rest)
-        return [self._record(line) for line in lines]
+        records = [self._record(line) for line in lines]
+        _check_length(self._rest, records)
+        return records
 
     def finish(self) -> list[OutgoingRecord]:
         rest, self._rest = self._rest, b""
@@ -79,7 +90,11 @@ class JsonLines:
         self._number = 0
 
     def feed(self, data: bytes) -> list[OutgoingRecord]:
-        return self._records(self._lines.feed(data))
+        try:
+            lines = self._lines.feed(data)
+        except UnreadableInput as problem:
+            raise UnreadableInput(problem, self._records(problem.records)) from None
+        return self._records(lines)
 
     def finish(self) -> list[OutgoingRecord]:
         return self._records(self._lines.finish())
@@ -89,7 +104,10 @@ class JsonLines:
         for line in lines:
             self._number += 1
             if line.value and line.value.strip():
-                records.append(record_from_json(line.value, self._number))
+                try:
+                    records.append(record_from_json(line.value, self._number))
+                except UserError as problem:
+                    raise UnreadableInput(problem, records) from None
         return records
 
 
@@ -175,21 +193,24 @@ class FormatInput:
         return self._take(final=True)
 
     def _take(self, *, final: bool) -> list[OutgoingRecord]:
-        records = []
+        records: list[OutgoingRecord] = []
         at = 0
         while at < len(self._data):
             try:
                 record, at = self._record(at, final=final)
+            except UserError as problem:
+                raise UnreadableInput(problem, records) from None
             except _NeedMore:
                 if final:
-                    raise UserError(
+                    cut = UserError(
                         f"The input ends inside record {self._number + 1}", f"it does not fit the format {self._text!r}"
-                    ) from None
+                    )
+                    raise UnreadableInput(cut, records) from None
                 break
             self._number += 1
             records.append(record)
         self._data = self._data[at:]
-        _check_length(self._data)
+        _check_length(self._data, records)
         return records
 
     def _record(self, at: int, *, final: bool) -> tuple[OutgoingRecord, int]:
@@ -267,6 +288,9 @@ class FormatInput:
         return UserError(f"Cannot read by the format {self._text!r}", why, "See: headwater produce --help")
 
 
-def _check_length(unfinished: bytes) -> None:
+def _check_length(unfinished: bytes, records: list[OutgoingRecord]) -> None:
     if len(unfinished) > _UNFINISHED_BYTES_MAX:
-        raise UserError("A record of the input does not end", f"more than {_UNFINISHED_BYTES_MAX} bytes are read of it")
+        problem = UserError(
+            "A record of the input does not end", f"more than {_UNFINISHED_BYTES_MAX} bytes are read of it"
+        )
+        raise UnreadableInput(problem, records)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from headwater.base.errors import UserError
 from headwater.cli.formats import compile_format
-from headwater.cli.input_formats import InputParser, input_parser
+from headwater.cli.input_formats import InputParser, UnreadableInput, input_parser
 from headwater.cli.record_output import document_line, record_document
 from headwater.client.types import FetchedRecord, Header, OutgoingRecord
 
@@ -163,3 +163,13 @@ def test_what_consume_writes_by_lengths_produce_reads_back(pairs: list[tuple[byt
     render = compile_format(text)
     data = b"".join(render(_fetched(key, value), 1) for key, value in pairs)
     assert [(record.key, record.value) for record in _all(input_parser(text, None), data, cut)] == pairs
+
+
+@pytest.mark.parametrize("shape", [None, "json", "%v\\n"])
+def test_a_record_without_an_end_tells_what_stands_in_front_of_it(
+    monkeypatch: pytest.MonkeyPatch, shape: str | None
+) -> None:
+    monkeypatch.setattr("headwater.cli.input_formats._UNFINISHED_BYTES_MAX", 20)
+    with pytest.raises(UnreadableInput, match="A record of the input does not end") as raised:
+        input_parser(shape, None).feed(b'{"value":1}\n' + b"x" * 21)
+    assert [record.value for record in raised.value.records] == [b"1" if shape == "json" else b'{"value":1}']

@@ -91,12 +91,23 @@ def produce(
 
 
 def _pump(target: Target, parser: "InputParser", defaults: "_Defaults", writer: "RecordWriter") -> int:
-    """All of stdin to the topic; how many records that were."""
+    """All of stdin to the topic; how many records that were. What stands in front of something that cannot be read is
+    written.
+    """
+    from headwater.cli.input_formats import UnreadableInput
+
     count = 0
     for data in _input(sys.stdin.fileno()):
-        records = parser.feed(data) if data is not None else parser.finish()
+        unreadable: UnreadableInput | None = None
+        try:
+            records = parser.feed(data) if data is not None else parser.finish()
+        except UnreadableInput as problem:
+            records, unreadable = problem.records, problem
         if records:
             count += _write(target, writer, [defaults.apply(record) for record in records])
+        if unreadable is not None:
+            writer.flush()
+            raise unreadable
     writer.flush()
     return count
 
