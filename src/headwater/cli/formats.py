@@ -208,20 +208,26 @@ def binary_shape(argument: str) -> tuple[int, str]:
 
 def iso_time(timestamp_ms: int) -> str:
     """'2026-01-31T12:00:00.123Z'; a record without a timestamp (-1) has '-'."""
+    return _time_text(timestamp_ms, lambda when: f"{when:%Y-%m-%dT%H:%M:%S}.{timestamp_ms % 1000:03d}Z")
+
+
+def _time_text(timestamp_ms: int, text: Callable[[datetime], str]) -> str:
+    """Any int64 is a valid timestamp: one past the year 9999 is shown as the number it is."""
     if timestamp_ms < 0:
         return "-"
     seconds, milliseconds = divmod(timestamp_ms, 1000)
     try:
-        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{milliseconds:03d}Z"
-    except (ValueError, OverflowError, OSError):  # past the year 9999: any int64 is a valid timestamp
+        when = datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
         return str(timestamp_ms)
+    return text(when.replace(microsecond=milliseconds * 1000))
 
 
 def _timestamp_writer(text: str, argument: str | None) -> Callable[[int], bytes]:
     if argument == "iso":
         return lambda timestamp_ms: iso_time(timestamp_ms).encode()
     if argument is not None and "%" in argument:
-        return lambda timestamp_ms: datetime.fromtimestamp(timestamp_ms / 1000, UTC).strftime(argument).encode()
+        return lambda timestamp_ms: _time_text(timestamp_ms, lambda when: when.strftime(argument)).encode()
     return number_writer(text, "d", argument)
 
 

@@ -68,6 +68,11 @@ def test_nonsense_is_refused_before_anything_is_read(text: str) -> None:
 def test_any_timestamp_can_be_shown() -> None:
     assert iso_time(2**63 - 1) == str(2**63 - 1)
     assert iso_time(0) == "1970-01-01T00:00:00.000Z"
+    by_year = compile_format("%d{%Y}")
+    assert by_year(RECORD._replace(timestamp_ms=0), 1) == b"1970"
+    assert by_year(EMPTY, 1) == b"-"
+    for beyond in (1_769_860_800_123_000, 2**63 - 1):  # microseconds, where milliseconds were meant
+        assert by_year(RECORD._replace(timestamp_ms=beyond), 1) == b"%d" % beyond
 
 
 @given(st.text(max_size=20))
