@@ -1,9 +1,15 @@
 """Where offsets are set to: what each way to say it means for a partition, and plans in CSV."""
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
 from headwater.base.errors import UserError
 from headwater.base.ids import TopicPartition
+from headwater.cli.commands import group_reset
+from headwater.cli.kafka import consumer_groups_reset, streams_application_reset
+from headwater.cli.kafka.options import Options
 from headwater.cli.resets import (
     CannotShift,
     Current,
@@ -18,6 +24,7 @@ from headwater.cli.resets import (
     csv_line,
     decide,
     read_plan,
+    read_plan_file,
 )
 
 P = TopicPartition("t", 0)
@@ -65,6 +72,24 @@ def test_plans_of_one_group_and_of_several() -> None:
     assert read_plan('t,0,5\n\n"t",1,6\n', ["g"]) == {"g": {P: 5, TopicPartition("t", 1): 6}}
     assert read_plan("g,t,0,5\nh,t,0,6\n", ["g", "h"]) == {"g": {P: 5}, "h": {P: 6}}
     assert read_plan("g,t,0,5\n", ["g"]) == {"g": {P: 5}}
+
+
+def test_a_plan_that_is_no_text(tmp_path: Path) -> None:
+    """A file of another encoding was a traceback."""
+    path = tmp_path / "plan.csv"
+    path.write_bytes("g,größe,0,5\n".encode("latin-1"))
+    targets: list[Callable[[], object]] = [
+        lambda: consumer_groups_reset._target("g", ["g"], Options({"from-file": [str(path)]})),
+        lambda: streams_application_reset._target(Options({"from-file": [str(path)]}), "g"),
+        lambda: group_reset._target("g", None, None, path),
+    ]
+    for target in targets:
+        with pytest.raises(UserError, match=rf"Unable to read file {path}\. it is no text in UTF-8"):
+            target()
+    with pytest.raises(UserError, match=r"Unable to read file .*/missing\. No such file"):
+        read_plan_file(str(tmp_path / "missing"), ["g"])
+    path.write_text("g,t,0,5\n")
+    assert streams_application_reset._target(Options({"from-file": [str(path)]}), "g") == Planned({P: 5})
 
 
 @pytest.mark.parametrize("text", ["t,0", "t,x,5", "t,0,5"])

@@ -58,13 +58,13 @@ def reset(
 def _target(name: str, where: str | None, shift: int | None, from_file: Path | None) -> "ResetTo":
     from headwater.base.errors import UserError
     from headwater.cli.offset_option import parse_window
-    from headwater.cli.resets import Current, Earliest, Latest, Planned, ShiftBy, ToOffset, ToTime, read_plan
+    from headwater.cli.resets import Current, Earliest, Latest, Planned, ShiftBy, ToOffset, ToTime, read_plan_file
     from headwater.client.positions import AtOffset, AtTime, Beginning, End
 
     if shift is not None:
         return ShiftBy(shift)
     if from_file is not None:
-        plan = read_plan(from_file.read_text(encoding="utf-8"), [name]).get(name)
+        plan = read_plan_file(str(from_file), [name]).get(name)
         if not plan:
             raise UserError(f"The file {from_file} has no offsets for the group {name!r}")
         return Planned(plan)

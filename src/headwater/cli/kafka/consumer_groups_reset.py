@@ -24,7 +24,7 @@ from headwater.cli.resets import (
     ToTime,
     csv_line,
     plan_reset,
-    read_plan,
+    read_plan_file,
 )
 
 if TYPE_CHECKING:
@@ -103,12 +103,7 @@ def _target(group: str, groups: list[str], options: Options) -> ResetTo | None:
         return ToTime(datetime_ms(options.get("to-datetime") or ""))
     if "by-duration" in options:
         return ToTime(now_ms - duration_ms(options.get("by-duration") or ""))
-    path = options.get("from-file") or ""
-    try:
-        with open(path, encoding="utf-8") as file:
-            plan = read_plan(file.read(), groups).get(group)
-    except OSError:
-        raise UserError(f"java.io.IOException: Unable to read file {path}") from None
+    plan = read_plan_file(options.get("from-file") or "", groups).get(group)
     return Planned(plan) if plan is not None else None
 
 

@@ -130,7 +130,7 @@ def _reset_offsets(admin: "Admin", options: Options, topics: list[str]) -> int:
 
 def _target(options: Options, group: str) -> "ResetTo":
     from headwater.cli.kafka.consumer_groups_reset import datetime_ms, duration_ms
-    from headwater.cli.resets import Earliest, Latest, Planned, ShiftBy, ToOffset, ToTime, read_plan
+    from headwater.cli.resets import Earliest, Latest, Planned, ShiftBy, ToOffset, ToTime, read_plan_file
 
     if "to-offset" in options:
         return ToOffset(options.number("to-offset") or 0)
@@ -143,13 +143,7 @@ def _target(options: Options, group: str) -> "ResetTo":
     if "by-duration" in options:
         return ToTime(time.time_ns() // 1_000_000 - duration_ms(options.get("by-duration") or ""))
     path = options.get("from-file")
-    if path is None:
-        return Earliest()
-    try:
-        with open(path, encoding="utf-8") as file:
-            return Planned(read_plan(file.read(), [group]).get(group, {}))
-    except OSError:
-        raise Stop(1, f"Unable to read file {path}") from None
+    return Earliest() if path is None else Planned(read_plan_file(path, [group]).get(group, {}))
 
 
 def _delete_internal(admin: "Admin", options: Options, topics: list[str]) -> None:
