@@ -5,15 +5,16 @@ import socket
 import subprocess
 import sys
 import tomllib
+from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from headwater.base.errors import ErrorCode, UserError
-from headwater.cli.kafka import launch
+from headwater.cli.kafka import get_offsets, launch
 from headwater.cli.kafka.exits import exception_name
-from headwater.cli.kafka.options import BOOTSTRAP, Option, Options, Usage, parse, run_with, usage_text
+from headwater.cli.kafka.options import BOOTSTRAP, Option, Options, Stop, Usage, parse, run_with, usage_text
 from headwater.cli.kafka.registered_brokers import addresses, brokers_in
 
 OPTIONS = (
@@ -193,3 +194,46 @@ def test_a_script_that_is_interrupted_while_it_is_being_read_ends_quietly(
         launch.topics()
     assert ended.value.code == 130
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "1_000", " 5", "٣", "5.0", "9223372036854775808", "-9223372036854775809", "9" * 50]
+)
+def test_a_number_is_what_java_takes_for_one(text: str) -> None:
+    """One that no request has room for was a traceback of what encodes it, and Python takes more for numbers."""
+    with pytest.raises(Usage, match=r"Cannot parse argument '.*' of option to-offset"):
+        Options({"to-offset": [text]}).number("to-offset")
+    with pytest.raises(Stop, match="Malformed time argument"):
+        get_offsets._timestamp(text)
+
+
+def test_the_largest_numbers() -> None:
+    largest = Options({"to-offset": [str(2**63 - 1)], "partition": [str(2**31 - 1)]})
+    assert largest.number("to-offset") == 2**63 - 1
+    assert largest.number("partition", bits=32) == 2**31 - 1
+    assert get_offsets._timestamp(str(-(2**63))) == -(2**63)
+
+
+@pytest.mark.parametrize(
+    ("script", "typed", "said"),
+    [
+        (
+            "topics",
+            "--create --topic t --partitions 2147483648",
+            "Cannot parse argument '2147483648' of option partitions",
+        ),
+        ("leader_election", "--election-type preferred --topic t --partition 2147483648", "of option partition"),
+        ("console_consumer", "--topic t --partition 0 --offset 9223372036854775808", "The provided offset value"),
+    ],
+)
+def test_a_number_that_no_request_has_room_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], script: str, typed: str, said: str
+) -> None:
+    def connected(*_: object) -> object:
+        return nullcontext()
+
+    monkeypatch.setattr("headwater.cli.kafka.connecting.connected", connected)
+    tool = import_module(f"headwater.cli.kafka.{script}")
+    assert tool.script(["--bootstrap-server", "localhost:1", *typed.split()]) == 1
+    told = capsys.readouterr()
+    assert said in told.out + told.err

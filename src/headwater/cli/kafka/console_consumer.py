@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from headwater.base.errors import UserError
 from headwater.base.ids import TopicPartition
-from headwater.cli.kafka.options import BOOTSTRAP, Option, Options, Stop, Usage, run, run_with
+from headwater.cli.kafka.options import BOOTSTRAP, Option, Options, Stop, Usage, run, run_with, whole_number
 
 if TYPE_CHECKING:
     from headwater.cli.kafka.console_sources import Source
@@ -121,7 +121,7 @@ def check(options: Options) -> None:
         if "from-beginning" in options:
             raise Usage("Options from-beginning and offset cannot be specified together.")
         text = options.get("offset") or ""
-        if text.lower() not in ("earliest", "latest") and not (text.isascii() and text.isdigit()):
+        if text.lower() not in ("earliest", "latest") and not (text.isdigit() and whole_number(text) is not None):
             raise Usage(
                 f"The provided offset value '{text}' is incorrect. Valid values are 'earliest', 'latest', "
                 "or a non-negative long."
@@ -175,7 +175,7 @@ def _partitions(admin: "Admin", options: Options) -> list[TopicPartition]:
     else:
         topics = [admin.describe_topic(name or "", auto_create=True)]
     found = [TopicPartition(topic.name, each.partition) for topic in topics for each in topic.partitions]
-    index = options.number("partition")
+    index = options.number("partition", bits=32)
     if index is not None:
         found = [each for each in found if each.partition == index]
         if not found:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from headwater.base.errors import KafkaError
 from headwater.base.ids import TopicPartition
-from headwater.cli.kafka.options import COMMAND_CONFIG, Option, Options, Stop, Usage, run, run_with
+from headwater.cli.kafka.options import COMMAND_CONFIG, Option, Options, Stop, Usage, run, run_with, whole_number
 
 if TYPE_CHECKING:
     from headwater.client.admin import Admin
@@ -59,14 +59,14 @@ def _timestamp(text: str) -> int:
     for name, number in _TIMES:
         if text == name:
             return number
-    try:
-        return int(text)
-    except ValueError:
+    timestamp = whole_number(text)
+    if timestamp is None:
         known = " / ".join(f"{number} or {name}" for name, number in _TIMES)
         raise Stop(
             1,
             f"Error occurred: Malformed time argument {text}. Please use {known}, or a specified long format timestamp",
-        ) from None
+        )
+    return timestamp
 
 
 def _rule(options: Options) -> Rule:

@@ -93,7 +93,7 @@ def _partitions(options: Options) -> list[TopicPartition] | None:
                 return read_partitions(file.read())
         except (OSError, UnicodeDecodeError):
             raise Stop(1, f"Unable to read file {path}") from None
-    topic, partition = options.get("topic"), options.number("partition")
+    topic, partition = options.get("topic"), options.number("partition", bits=32)
     return None if topic is None or partition is None else [TopicPartition(topic, partition)]
 
 

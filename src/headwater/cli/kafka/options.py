@@ -6,6 +6,7 @@ called, `--zookeeper`, which is looked into for the brokers, old names of single
 two options without a space between them.
 """
 
+import re
 import sys
 import textwrap
 from collections.abc import Callable, Container, Mapping, Sequence
@@ -15,6 +16,7 @@ from headwater.cli.script_errors import Stop as Stop
 from headwater.cli.script_errors import Usage as Usage
 
 KAFKA_VERSION: Final = "4.3.0"  # whose tools these follow
+_NUMBER: Final = re.compile(r"[-+]?[0-9]{1,40}")
 _HELP_WIDTH: Final = 80
 _NAMES_WIDTH: Final = 40
 
@@ -62,14 +64,15 @@ class Options:
     def all(self, name: str) -> list[str]:
         return [value for value in self._found.get(name, ()) if value is not None]
 
-    def number(self, name: str, default: int | None = None) -> int | None:
+    def number(self, name: str, default: int | None = None, *, bits: int = 64) -> int | None:
+        """32 bits where the protocol has no more: partitions, and how many of them."""
         text = self.get(name)
         if text is None:
             return default
-        try:
-            return int(text)
-        except ValueError:
-            raise Usage(f"Cannot parse argument '{text}' of option {name}") from None
+        number = whole_number(text, bits)
+        if number is None:
+            raise Usage(f"Cannot parse argument '{text}' of option {name}")
+        return number
 
     def properties(self, *names: str) -> dict[str, str]:
         """key=value pairs of several options, the later over the earlier."""
@@ -122,6 +125,14 @@ class Options:
         _warn(f"--zookeeper is gone: the brokers are asked now. Those of {connect} are --bootstrap-server {brokers}")
         self._found["bootstrap-server"] = [brokers]
         self._found["zookeeper"] = []
+
+
+def whole_number(text: str, bits: int = 64) -> int | None:
+    """As Java parses one: None for what is no number, or has no room in so many bits."""
+    if _NUMBER.fullmatch(text) is None:
+        return None
+    number = int(text)
+    return number if -(1 << bits - 1) <= number < 1 << bits - 1 else None
 
 
 def _warn(message: str) -> None:

@@ -25,7 +25,7 @@ class Creation(NamedTuple):
 
 def parse_creation(options: Options) -> Creation:
     return Creation(
-        options.number("partitions"),
+        options.number("partitions", bits=32),
         options.number("replication-factor"),
         _assignments(options) or [],
         _configs(options),
@@ -51,7 +51,7 @@ def create(admin: "Admin", name: str, creation: Creation) -> None:
 def add_partitions(admin: "Admin", topic: "Topic", options: Options) -> None:
     """With replicas by hand, the list names all partitions; those that are there already are passed over."""
     by_hand = _assignments(options)
-    total = options.number("partitions") or len(by_hand or ())
+    total = options.number("partitions", bits=32) or len(by_hand or ())
     places = None if by_hand is None else by_hand[len(topic.partitions) :]
     only(admin.create_partitions({topic.name: NewPartitions(total, places)}))
 
