@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from headwater.base.ids import TopicPartition
+from headwater.cli import json_fields
 
 LEADER_RATE: Final = "leader.replication.throttled.rate"
 FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
@@ -65,12 +66,15 @@ class Move(NamedTuple):
 def read_wanted(text: str) -> Wanted:
     document = _document(text)
     wanted = Wanted([], {})
-    for each in document.get("partitions", []):
+    for each in _listed(document, "partitions"):
         try:
-            partition = TopicPartition(str(each["topic"]), int(each["partition"]))
-            replicas = [int(broker) for broker in each["replicas"]]
-            directories = [str(path) for path in each.get("log_dirs", [ANY_DIRECTORY] * len(replicas))]
-        except (KeyError, TypeError, ValueError, AttributeError):
+            partition = TopicPartition(json_fields.text(each["topic"]), json_fields.number(each["partition"]))
+            replicas = [json_fields.number(broker) for broker in json_fields.array(each["replicas"])]
+            directories = [
+                json_fields.text(path)
+                for path in json_fields.array(each.get("log_dirs", [ANY_DIRECTORY] * len(replicas)))
+            ]
+        except (KeyError, TypeError, AttributeError):
             raise ReassignmentError(f"A partition needs topic, partition and replicas: {json.dumps(each)}") from None
         if len(directories) != len(replicas):
             raise ReassignmentError(
@@ -87,7 +91,7 @@ def read_wanted(text: str) -> Wanted:
 def read_topics(text: str) -> list[str]:
     """`{"version": 1, "topics": [{"topic": "foo"}]}` -> ['foo']."""
     try:
-        topics = [str(each["topic"]) for each in _document(text).get("topics", [])]
+        topics = [json_fields.text(each["topic"]) for each in _listed(_document(text), "topics")]
     except (KeyError, TypeError):
         raise ReassignmentError("Each of topics needs a topic") from None
     twice = _duplicates(topics)
@@ -168,6 +172,13 @@ def _document(text: str) -> dict[str, Any]:
     if document.get("version", _VERSION) != _VERSION:
         raise ReassignmentError(f"Not supported version field value {document['version']}")
     return document
+
+
+def _listed(document: dict[str, Any], name: str) -> list[Any]:
+    try:
+        return json_fields.array(document.get(name, []))
+    except TypeError:
+        raise ReassignmentError(f"The value of {name} is no array") from None
 
 
 def _duplicates(items: Iterable[Any]) -> list[Any]:

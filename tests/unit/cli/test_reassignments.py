@@ -5,6 +5,7 @@ import json
 import pytest
 
 from headwater.base.ids import TopicPartition
+from headwater.cli.kafka.delete_records import read_offsets
 from headwater.cli.kafka.leader_election import read_partitions
 from headwater.cli.kafka.options import Stop
 from headwater.cli.kafka.replica_moves import Found, state_line
@@ -44,6 +45,46 @@ def test_a_file_is_read_as_it_is_written() -> None:
 def test_files_that_make_no_sense_are_refused(text: str) -> None:
     with pytest.raises(ReassignmentError):
         read_wanted(text).checked()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"replicas": "12"},
+        {"replicas": [1.9]},
+        {"replicas": [True]},
+        {"replicas": ["1"]},
+        {"replicas": [2**31]},
+        {"partition": 0.5},
+        {"partition": 2**31},
+        {"topic": None},
+        {"log_dirs": "d"},
+    ],
+)
+def test_fields_of_another_type_are_not_taken_for_what_they_look_like(changed: dict[str, object]) -> None:
+    """`"replicas": "12"` moved the partition to the brokers 1 and 2."""
+    partition = {"topic": "t", "partition": 0, "replicas": [1], **changed}
+    with pytest.raises(ReassignmentError, match="A partition needs topic, partition and replicas"):
+        read_wanted(json.dumps({"partitions": [partition]}))
+    if not changed.keys() & {"replicas", "log_dirs"}:
+        with pytest.raises(Stop):
+            read_partitions(json.dumps({"partitions": [partition]}))
+        with pytest.raises(Stop, match="A partition needs topic, partition and offset"):
+            read_offsets(json.dumps({"partitions": [{**partition, "offset": 5}]}))
+
+
+@pytest.mark.parametrize("offset", [5.7, "5", True, None, 2**63])
+def test_an_offset_is_a_whole_number(offset: object) -> None:
+    with pytest.raises(Stop, match="A partition needs topic, partition and offset"):
+        read_offsets(json.dumps({"partitions": [{"topic": "t", "partition": 0, "offset": offset}]}))
+
+
+def test_a_list_that_is_none_is_refused() -> None:
+    for text in ('{"partitions": null}', '{"partitions": {"topic": "t"}}'):
+        with pytest.raises(ReassignmentError, match="The value of partitions is no array"):
+            read_wanted(text)
+    with pytest.raises(ReassignmentError, match="The value of topics is no array"):
+        read_topics('{"topics": null}')
 
 
 def test_topics_and_brokers_of_a_plan() -> None:

@@ -7,6 +7,7 @@ from typing import Any, Final, NoReturn
 
 from headwater.base.errors import KafkaError
 from headwater.base.ids import TopicPartition
+from headwater.cli import json_fields
 from headwater.cli.kafka.options import BOOTSTRAP, COMMAND_CONFIG, Option, Options, Stop, run, run_with
 
 ABOUT: Final = "This tool helps to delete records of the given partitions down to the specified offset."
@@ -66,8 +67,9 @@ def read_offsets(text: str) -> dict[TopicPartition, int]:
     twice = []
     for each in document["partitions"]:
         try:
-            partition, offset = TopicPartition(str(each["topic"]), int(each["partition"])), int(each["offset"])
-        except (KeyError, TypeError, ValueError):
+            partition = TopicPartition(json_fields.text(each["topic"]), json_fields.number(each["partition"]))
+            offset = json_fields.number(each["offset"], 64)
+        except (KeyError, TypeError):
             raise Stop(1, f"A partition needs topic, partition and offset: {json.dumps(each)}") from None
         if partition in offsets:
             twice.append(str(partition))

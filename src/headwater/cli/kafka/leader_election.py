@@ -7,6 +7,7 @@ from typing import Any, Final, NoReturn
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicPartition
+from headwater.cli import json_fields
 from headwater.cli.kafka.options import BOOTSTRAP, COMMAND_CONFIG, Option, Options, Stop, run, run_with
 
 ABOUT: Final = (
@@ -105,8 +106,11 @@ def read_partitions(text: str) -> list[TopicPartition]:
     if not isinstance(document, dict) or not isinstance(document.get("partitions"), list):
         raise Stop(1, 'Replica election data is missing "partitions" field')
     try:
-        found = [TopicPartition(str(each["topic"]), int(each["partition"])) for each in document["partitions"]]
-    except (KeyError, TypeError, ValueError):
+        found = [
+            TopicPartition(json_fields.text(each["topic"]), json_fields.number(each["partition"]))
+            for each in document["partitions"]
+        ]
+    except (KeyError, TypeError):
         raise Stop(1, "Each of the partitions needs topic and partition") from None
     twice = sorted({each for each in found if found.count(each) > 1})
     if twice:
