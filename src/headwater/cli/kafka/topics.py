@@ -2,13 +2,15 @@
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
 from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.ids import TopicPartition
 from headwater.cli.kafka.options import BOOTSTRAP, COMMAND_CONFIG, Option, Options, Stop, Usage, run, run_with
 
 if TYPE_CHECKING:
     from headwater.client.admin import Admin
+    from headwater.client.admin.replication import Reassignment
     from headwater.client.types import Partition, Topic
 
 ABOUT: Final = "This tool helps to create, delete, describe, or change a topic."
@@ -201,46 +203,79 @@ def _describe(admin: "Admin", options: Options) -> None:
     from headwater.client.outcomes import only
     from headwater.client.types import ConfigResource, ResourceType, topic_id_text
 
-    for topic in _chosen(admin, options, must_exist=True):
+    topics = _chosen(admin, options, must_exist=True)
+    moves = _moves(admin, topics)
+    for topic in topics:
+        described = [
+            Described(each, moves.get(TopicPartition(topic.name, each.partition))) for each in topic.partitions
+        ]
         entries = only(admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic.name)]))
         overrides = [entry for entry in entries if not entry.is_default]
         minimum = next((int(each.value or 1) for each in entries if each.name == "min.insync.replicas"), 1)
         partitions_only = any(name in options for name in _FILTERS[:4])
         if not partitions_only and ("topics-with-overrides" not in options or overrides):
-            replicas = len(topic.partitions[0].replicas) if topic.partitions else 0
+            replicas = described[0].replication_factor if described else 0
             configs = ",".join(f"{entry.name}={entry.value}" for entry in overrides)
             sys.stdout.write(
                 f"Topic: {topic.name}\tTopicId: {topic_id_text(topic.topic_id)}"
                 f"\tPartitionCount: {len(topic.partitions)}\tReplicationFactor: {replicas}\tConfigs: {configs}\n"
             )
         if "topics-with-overrides" not in options:
-            sys.stdout.writelines(
-                _partition_line(each) for each in topic.partitions if _is_wanted(each, options, admin, minimum)
-            )
+            sys.stdout.writelines(each.line() for each in described if _is_wanted(each, options, admin, minimum))
 
 
-def _is_wanted(partition: "Partition", options: Options, admin: "Admin", minimum: int) -> bool:
+def _moves(admin: "Admin", topics: "list[Topic]") -> "dict[TopicPartition, Reassignment]":
+    """Those under way; none for who may not see them, and with brokers that do not tell."""
+    partitions = [TopicPartition(topic.name, each.partition) for topic in topics for each in topic.partitions]
+    try:
+        return admin.list_partition_reassignments(partitions) if partitions else {}
+    except KafkaError as error:
+        if error.code not in (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.UNSUPPORTED_VERSION):
+            raise
+        return {}
+
+
+def _is_wanted(described: "Described", options: Options, admin: "Admin", minimum: int) -> bool:
     """Without a filter every partition is; with several, one that any of them lets through."""
-    in_sync = len(partition.in_sync_replicas)
+    in_sync, leader = len(described.partition.in_sync_replicas), described.partition.leader
     outcomes = {
-        "under-replicated-partitions": in_sync < len(partition.replicas),
-        "unavailable-partitions": partition.leader not in admin.session.view.brokers,
-        "under-min-isr-partitions": in_sync < minimum,
+        "under-replicated-partitions": in_sync < described.replication_factor,
+        "unavailable-partitions": leader not in admin.session.view.brokers,
+        "under-min-isr-partitions": leader < 0 or in_sync < minimum,
         "at-min-isr-partitions": in_sync == minimum,
     }
     given = [outcome for name, outcome in outcomes.items() if name in options]
     return not given or any(given)
 
 
-def _partition_line(partition: "Partition") -> str:
-    def ids(brokers: list[int]) -> str:
-        return ",".join(str(each) for each in brokers)
+class Described(NamedTuple):
+    """A partition, and how it moves to other brokers, if it does."""
 
-    leader = partition.leader if partition.leader >= 0 else "none"
-    return (
-        f"\tTopic: {partition.topic}\tPartition: {partition.partition}\tLeader: {leader}"
-        f"\tReplicas: {ids(partition.replicas)}\tIsr: {ids(partition.in_sync_replicas)}\tElr: \tLastKnownElr: \n"
-    )
+    partition: "Partition"
+    move: "Reassignment | None"
+
+    @property
+    def replication_factor(self) -> int:
+        """Without the replicas that a move adds, until it is over: they are not missing while they are copied."""
+        move = self.move
+        if move is None or not {*move.adding, *move.removing} & {*self.partition.replicas}:
+            return len(self.partition.replicas)
+        return len(move.replicas) - len(move.adding)
+
+    def line(self) -> str:
+        def ids(brokers: list[int]) -> str:
+            return ",".join(str(each) for each in brokers)
+
+        partition, move = self.partition, self.move
+        leader = partition.leader if partition.leader >= 0 else "none"
+        moving = (
+            "" if move is None else f"\tAdding Replicas: {ids(move.adding)}\tRemoving Replicas: {ids(move.removing)}"
+        )
+        return (
+            f"\tTopic: {partition.topic}\tPartition: {partition.partition}\tLeader: {leader}"
+            f"\tReplicas: {ids(partition.replicas)}\tIsr: {ids(partition.in_sync_replicas)}{moving}"
+            "\tElr: \tLastKnownElr: \n"
+        )
 
 
 _DO: Final[dict[str, "Callable[[Admin, Options], None]"]] = {
