@@ -88,10 +88,12 @@ def act(options: Options) -> int:
 
     if ("describe" in options) == ("alter" in options):
         raise Usage("Command must include exactly one action: --describe, --alter")
+    options.refuse_together("describe", "add-config", "add-config-file", "delete-config")
     if not any(name in options for name in ("bootstrap-server", "broker-list", "zookeeper")):
         raise Stop(1, "Either --bootstrap-server or --bootstrap-controller must be specified.")
     from headwater.cli.kafka.client_quotas import act_on_clients, clients_named_by
 
+    _check_entities(options)
     clients = clients_named_by(options)
     if clients:
         return act_on_clients(options, clients, _changes(options) if "alter" in options else {})
@@ -115,6 +117,20 @@ def act(options: Options) -> int:
             1, f"Error while executing config command with args '{typed}'\n{name}: {error.message or error.code.name}"
         ) from None
     return 0
+
+
+def _check_entities(options: Options) -> None:
+    """Who is meant is said in one way, and of topics and brokers one is: another one would be passed over."""
+    flags = [name for name, _ in options.order if name in {**_SHORT, **_SHORT_MORE} or name.endswith("-defaults")]
+    types = options.all("entity-type")
+    names = [name for name, _ in options.order if name in ("entity-name", "entity-default")]
+    if flags and (types or names):
+        raise Stop(1, "--entity-{type,name,default} should not be used in conjunction with specific entity flags")
+    kinds = types or [_SHORT.get(name, _SHORT_MORE.get(name, "")) or name.replace("-defaults", "s") for name in flags]
+    if len(kinds) > 1 and not {*kinds} <= {"users", "clients"}:
+        raise Stop(1, "Only 'users' and 'clients' entity types may be specified together, and each once")
+    if len(names) > max(1, len(types)):
+        raise Stop(1, "An entity name must be specified for every entity type, and no oftener")
 
 
 def _entity(options: Options) -> Entity:
@@ -185,7 +201,15 @@ def _alter(admin: "Admin", entity: Entity, changes: dict[str, str | None]) -> No
     from headwater.client.types import ConfigResource, ResourceType
 
     assert entity.name is not None
-    only(admin.alter_configs({ConfigResource(ResourceType(_RESOURCES[entity.type]), entity.name): changes}))
+    resource = ConfigResource(ResourceType(_RESOURCES[entity.type]), entity.name)
+    deleted = [key for key, value in changes.items() if value is None]
+    if deleted:
+        own = _own_source(entity.type, entity.name)
+        there = {each.name for each in only(admin.describe_configs([resource], synonyms=True)) if each.source == own}
+        missing = [key for key in deleted if key not in there]
+        if missing:
+            raise Stop(1, f"Invalid config(s): {','.join(missing)}")
+    only(admin.alter_configs({resource: changes}))
     sys.stdout.write(f"Completed updating {entity}.\n")
 
 
@@ -218,8 +242,13 @@ def _entries(admin: "Admin", kind: str, name: str, *, everything: bool) -> "list
         if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise
         return []
-    own = "topic" if kind == "topics" else "dynamic-broker" if name else "dynamic-default"
+    own = _own_source(kind, name)
     return [each for each in entries if everything or each.source == own]
+
+
+def _own_source(kind: str, name: str) -> str:
+    """Of what was set for this very topic or broker, or for all brokers."""
+    return "topic" if kind == "topics" else "dynamic-broker" if name else "dynamic-default"
 
 
 def _line(entry: "ConfigEntry") -> str:
