@@ -50,13 +50,13 @@ def door_access(
     """`security`: a client's settings of TLS and its login. Raises UserError, without a login that stands in the
     address.
     """
-    parts = urlsplit(url if "://" in url else f"http://{url}")
+    shown = url.rpartition("@")[2]
     try:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
         port = parts.port
-    except ValueError:
-        port = None
+    except ValueError:  # a port that there is not, or half of an IPv6 address; its words may quote the login
+        raise UserError(f"{shown!r} is no address of {what}", "", f"Write it as {example}") from None
     if parts.scheme not in _PORTS or not parts.hostname:
-        shown = url.rpartition("@")[2]
         raise UserError(f"{shown!r} is no address of {what}", "", f"Write it as {example}")
     is_safe = parts.scheme == "https" or HttpListener(parts.hostname, 0).is_loopback
     authorization = _own_login(parts) or (_login_of(security) if is_safe else "")

@@ -76,9 +76,14 @@ def check_name(name: str) -> str:
 
 def check_url(url: str) -> str:
     """Of a door. A login in it would stand readable in profiles.toml."""
-    parts = urlsplit(url)
+    problem = UserError(f"{url.rpartition('@')[2]!r} is no address of a door", "", "Write it as https://localhost:8081")
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018 (raises for one that there is not)
+    except ValueError:
+        raise problem from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UserError(f"{url.rpartition('@')[2]!r} is no address of a door", "", "Write it as https://localhost:8081")
+        raise problem
     if parts.username or parts.password:
         raise UserError(
             "The address of a door has a login in it",
