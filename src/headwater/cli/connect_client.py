@@ -46,7 +46,14 @@ class ConnectClient:
             connection.close()
         if answer.status >= 400:
             raise UserError("The Connect worker refused", _message(text) or f"HTTP {answer.status}")
-        return json.loads(text) if text else None
+        try:
+            return json.loads(text) if text else None
+        except ValueError:
+            raise UserError(
+                f"What answers at {self.url} is no Connect worker",
+                f"it answered {answer.status}, and no JSON",
+                f"Another is named with --url or {VARIABLE}",
+            ) from None
 
 
 def _message(body: bytes) -> str:
