@@ -74,11 +74,10 @@ class Broker:
                 complaints.seek(began)
                 reason = complaints.read().strip()
                 raise UserError("The embedded broker did not start", reason or f"it printed {line!r}")
-        address = line.split("listeners=")[1].split()[0].split(",")[0]
-        self.bootstrap_servers = address.split("://")[1]
+        reported = line.split("listeners=")[1].split()[0]
+        self.bootstrap_servers = reported.split(",")[0].split("://")[1]
         self.port = int(self.bootstrap_servers.rsplit(":", 1)[1])
-        # A restart comes back where clients expect it.
-        self._settings["listeners"] = f"PLAINTEXT://{self.bootstrap_servers}"
+        self._settings["listeners"] = settled_listeners(str(self._settings["listeners"]), reported)
         self._let_go_of_port()
         return self
 
@@ -154,6 +153,21 @@ class Broker:
         with contextlib.suppress(OSError):  # an address of another kind is not held
             held.bind((self.bootstrap_servers.rpartition(":")[0], self.port))
         self._let_go_of_port = weakref.finalize(self, held.close)
+
+
+def settled_listeners(configured: str, reported: str) -> str:
+    """With the ports that were chosen, so that a restart comes back where clients expect it; else as they were."""
+    chosen = {name.upper(): place.rpartition(":")[2] for name, place in _named(reported)}
+    settled = []
+    for name, place in _named(configured):
+        host, _, port = place.rpartition(":")
+        settled.append(f"{name}://{host}:{chosen.get(name.upper(), port) if port == '0' else port}")
+    return ",".join(settled)
+
+
+def _named(listeners: str) -> list[tuple[str, str]]:
+    named = [each.strip().partition("://") for each in listeners.split(",")]
+    return [(name, place) for name, _, place in named]
 
 
 def _text(value: object) -> str:
