@@ -13,6 +13,7 @@ from headwater.cli.kafka.message_formatter import DefaultFormatter
 from headwater.cli.kafka.options import Options
 from headwater.client import Consumer
 from headwater.client.consumer.record import ConsumerRecord
+from headwater.client.positions import AtTime, Beginning, End, Window
 from headwater.client.types import FetchedRecord, Header
 
 RECORD = ConsumerRecord("t", 1, 7, 1000, 1, b"k", None, (("h", b"1"), ("g", None)), 3)
@@ -129,3 +130,43 @@ def test_a_negative_timeout_is_none(capsys: pytest.CaptureFixture[str]) -> None:
     source = Given([], [], [FETCHED._replace(value=b"v")])
     assert console_consumer._copy(source, DefaultFormatter({}), options) == 0
     assert capsys.readouterr().out == "v\n"
+
+
+@pytest.mark.parametrize(
+    ("typed", "properties", "start"),
+    [
+        ({}, {}, End()),
+        ({}, {"auto.offset.reset": "Earliest"}, Beginning()),
+        ({}, {"auto.offset.reset": "smallest"}, Beginning()),
+        ({}, {"auto.offset.reset": "latest"}, End()),
+        ({}, {"auto.offset.reset": "by_duration:PT15M"}, AtTime(100_000)),
+        ({"from-beginning": [None]}, {}, Beginning()),
+        ({"offset": ["EARLIEST"]}, {}, Beginning()),
+        ({"offset": ["latest"]}, {"auto.offset.reset": "earliest"}, End()),
+    ],
+)
+def test_where_reading_without_a_group_begins(
+    typed: dict[str, list[str | None]], properties: dict[str, str], start: Beginning | End | AtTime
+) -> None:
+    """`auto.offset.reset=by_duration:...` read from the end."""
+    assert console_consumer.start_window(Options(typed), properties, 1_000_000) == Window(start)
+
+
+@pytest.mark.parametrize("text", ["ealiest", "none", "by_duration:15m"])
+def test_a_reset_that_says_nothing_is_refused(text: str) -> None:
+    with pytest.raises(UserError, match=r"auto\.offset\.reset"):
+        console_consumer.start_window(Options({}), {"auto.offset.reset": text}, 0)
+
+
+def test_an_isolation_that_there_is_not_is_refused() -> None:
+    """Records of aborted transactions were shown."""
+    assert console_consumer._isolation(Options({}), {"isolation.level": "READ_COMMITTED"}) == 1
+    with pytest.raises(UserError, match=r"isolation\.level cannot be 'read_comitted'"):
+        console_consumer._isolation(Options({}), {"isolation.level": "read_comitted"})
+
+
+def test_a_group_and_a_partition_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--bootstrap-server", "localhost:1", "--topic", "t", "--partition", "0"]
+    for group in (["--group", "g"], ["--command-property", "group.id=g"]):
+        assert console_consumer.script([*arguments, *group]) == 1
+        assert "Options group and partition cannot be specified together." in capsys.readouterr().err

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from headwater.cli.kafka.console_sources import Source
     from headwater.cli.kafka.message_formatter import Formatter
     from headwater.client.admin import Admin
+    from headwater.client.positions import Window
     from headwater.client.record_reader import Span
     from headwater.client.types import FetchedRecord
 
@@ -59,6 +60,8 @@ OPTIONS: Final = (
     Option("skip-message-on-error", "Skip a message that cannot be printed, instead of ending."),
     Option("enable-systest-events", "Taken and not needed here."),
 )
+_ISOLATION: Final = ("read_uncommitted", "read_committed")
+_OLD_RESETS: Final = {"smallest": "earliest", "largest": "latest"}
 _JOIN_S_MAX: Final = 60.0
 _POLL_MS: Final = 500
 
@@ -84,7 +87,7 @@ def act(options: Options) -> int:
     group = _group(options, properties)
     formatter = make_formatter(options)
     with connected(options, properties) as admin:
-        if group is not None and "partition" not in options:
+        if group is not None:
             return _copy(_member(admin, options, properties, group), formatter, options)
         from headwater.client.record_reader import RecordReader
 
@@ -126,10 +129,8 @@ def check(options: Options) -> None:
                 f"The provided offset value '{text}' is incorrect. Valid values are 'earliest', 'latest', "
                 "or a non-negative long."
             )
-    if options.get("isolation-level", "read_uncommitted") not in ("read_uncommitted", "read_committed"):
+    if options.get("isolation-level", "read_uncommitted") not in _ISOLATION:
         raise Usage("--isolation-level is read_committed or read_uncommitted")
-    if "group" in options and "partition" in options:
-        raise Usage("Options group and partition cannot be specified together.")
 
 
 def _check_start(options: Options, properties: dict[str, str]) -> None:
@@ -149,12 +150,16 @@ def _group(options: Options, properties: dict[str, str]) -> str | None:
             "The group ids provided in different places (directly using '--group', via '--consumer-property', "
             f"or via '--consumer.config') do not match. Detected group ids: {listed}"
         )
+    if given and "partition" in options:
+        raise Usage("Options group and partition cannot be specified together.")
     return given[0] if given else None
 
 
 def _isolation(options: Options, properties: dict[str, str]) -> int:
-    level = options.get("isolation-level") or properties.get("isolation.level", "read_uncommitted")
-    return 1 if level.lower() == "read_committed" else 0
+    level = (options.get("isolation-level") or properties.get("isolation.level", "read_uncommitted")).lower()
+    if level not in _ISOLATION:
+        raise UserError(f"isolation.level cannot be {level!r}", f"it is one of {', '.join(_ISOLATION)}")
+    return _ISOLATION.index(level)
 
 
 def _pattern(options: Options) -> re.Pattern[str] | None:
@@ -186,17 +191,41 @@ def _partitions(admin: "Admin", options: Options) -> list[TopicPartition]:
 def _spans(
     admin: "Admin", options: Options, properties: dict[str, str], isolation: int
 ) -> "dict[TopicPartition, Span]":
-    from headwater.client.positions import Beginning, End, Window
     from headwater.client.record_reader import Span, resolve
 
+    window = start_window(options, properties, time.time_ns() // 1_000_000)
     partitions = _partitions(admin, options)
-    reset = properties.get("auto.offset.reset", "latest").lower()
-    start = (options.get("offset") or "").lower()
+    start = options.get("offset") or ""
     if start.isdigit():
         return {each: Span(int(start), None) for each in partitions}
-    from_start = "from-beginning" in options or start == "earliest" or (not start and reset == "earliest")
-    window = Window(Beginning() if from_start else End())
     return resolve(admin, partitions, window, isolation_level=isolation)
+
+
+def start_window(options: Options, properties: dict[str, str], now_ms: int) -> "Window":
+    """Where partitions without a group are read from, unless a number says it."""
+    from headwater.client.consumer.resolving import ResetPolicy
+    from headwater.client.positions import AtTime, Beginning, End, Window
+    from headwater.client.types import EARLIEST
+
+    start = (options.get("offset") or "").lower()
+    if "from-beginning" in options or start == "earliest":
+        return Window(Beginning())
+    reset = properties.get("auto.offset.reset", "latest")
+    try:
+        policy = ResetPolicy.parse(_OLD_RESETS.get(reset.lower(), reset.lower() if ":" not in reset else reset))
+    except ValueError as error:
+        raise UserError(f"auto.offset.reset cannot be {reset!r}", str(error)) from None
+    if start:
+        return Window(End())
+    if policy.age_ms is not None:
+        return Window(AtTime(now_ms - policy.age_ms))
+    if policy.end is None:
+        raise UserError(
+            "Nothing says where to begin",
+            "auto.offset.reset is none, and there is no group",
+            "Use --from-beginning, or --partition and --offset",
+        )
+    return Window(Beginning() if policy.end == EARLIEST else End())
 
 
 def _copy(source: "Source", formatter: "Formatter", options: Options) -> int:
