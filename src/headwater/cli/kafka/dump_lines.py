@@ -3,6 +3,7 @@
 """
 
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
@@ -112,6 +113,24 @@ def offset_index(path: Path, data: bytes, base_offset: int, log: bytes) -> Itera
 def time_index(data: bytes, base_offset: int) -> Iterator[str]:
     for entry in dump_time_index(memoryview(data), base_offset):
         yield f"timestamp: {entry['timestamp']} offset: {entry['offset']}"
+
+
+def index_fault(kind: str, data: bytes, base_offset: int) -> str | None:
+    """Why a broker would not trust an .index or a .timeindex, and rebuild it when it starts; None: it would."""
+    entry_bytes = 8 if kind == ".index" else 12
+    if len(data) % entry_bytes:
+        return f"its size {len(data)} is no multiple of {entry_bytes}"
+    view = memoryview(data)
+    entries = dump_offset_index(view, base_offset) if kind == ".index" else dump_time_index(view, base_offset)
+    first = next(entries, None)
+    if first is None:
+        return None
+    last = next(iter(deque(entries, maxlen=1)), first)
+    if last["offset"] < base_offset:
+        return f"its last offset {last['offset']} is below the base offset {base_offset}"
+    if kind == ".timeindex" and last["timestamp"] < first["timestamp"]:
+        return f"its last timestamp {last['timestamp']} is below its first, {first['timestamp']}"
+    return None
 
 
 def transaction_index(data: bytes) -> Iterator[str]:
