@@ -81,7 +81,8 @@ def _dump(path: Path, options: Options) -> None:
         log = path.with_suffix(".log")
         lines = dump_lines.offset_index(path, data, base_offset, log.read_bytes() if log.exists() else b"")
     elif kind == ".timeindex":
-        lines = dump_lines.time_index(data, base_offset)
+        log = path.with_suffix(".log")
+        lines = dump_lines.time_index(path, data, base_offset, log.read_bytes() if log.exists() else None)
     elif kind == ".txnindex":
         lines = dump_lines.transaction_index(data)
     else:
