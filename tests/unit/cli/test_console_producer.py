@@ -1,7 +1,9 @@
 """What the console producer sends of the lines on stdin, and in which pieces."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -78,3 +80,32 @@ def test_lines_before_one_that_cannot_be_read_are_sent(
             console_producer._copy(reader, cast(RecordWriter, writer), one_by_one=one_by_one)
     assert [value for values in writer.values for value in values] == [b"1", b"2"]
     assert writer.is_flushed
+
+
+@pytest.mark.parametrize("option", ["--command-config", "--producer.config"])
+@pytest.mark.parametrize(
+    ("more", "settings"),
+    [
+        ([], {"acks": 1, "codec": 4}),
+        (["--command-property", "acks=all"], {"acks": -1, "codec": 4}),
+        (["--request-required-acks", "0", "--compression-codec"], {"acks": 0, "codec": 1}),
+    ],
+)
+def test_settings_of_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str, more: list[str], settings: dict[str, int]
+) -> None:
+    """Of a file of --command-config, acks and compression.type had no effect."""
+    (tmp_path / "producer.properties").write_text("acks=1\ncompression.type=zstd\n")
+    made: list[dict[str, int]] = []
+
+    def writer(*_: object, **settings: int) -> Written:
+        made.append(settings)
+        return Written()
+
+    admin = SimpleNamespace(describe_topic=lambda name, **_: SimpleNamespace(name=name))
+    monkeypatch.setattr("headwater.cli.kafka.connecting.connected", lambda *_: nullcontext(admin))
+    monkeypatch.setattr("headwater.client.record_writer.RecordWriter", writer)
+    monkeypatch.setattr(console_producer, "_lines", lambda: iter(()))
+    arguments = ["--bootstrap-server", "localhost:1", "--topic", "t", option, str(tmp_path / "producer.properties")]
+    assert console_producer.script([*arguments, *more]) == 0
+    assert made == [settings]

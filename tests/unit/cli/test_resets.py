@@ -1,5 +1,6 @@
 """Where offsets are set to: what each way to say it means for a partition, and plans in CSV."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -77,11 +78,12 @@ def test_a_plan_that_is_no_text(tmp_path: Path) -> None:
     """A file of another encoding was a traceback."""
     path = tmp_path / "plan.csv"
     path.write_bytes("g,größe,0,5\n".encode("latin-1"))
-    for target in (
+    targets: list[Callable[[], object]] = [
         lambda: consumer_groups_reset._target("g", ["g"], Options({"from-file": [str(path)]})),
         lambda: streams_application_reset._target(Options({"from-file": [str(path)]}), "g"),
         lambda: group_reset._target("g", None, None, path),
-    ):
+    ]
+    for target in targets:
         with pytest.raises(UserError, match=rf"Unable to read file {path}\. it is no text in UTF-8"):
             target()
     with pytest.raises(UserError, match=r"Unable to read file .*/missing\. No such file"):

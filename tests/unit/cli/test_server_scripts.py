@@ -85,6 +85,35 @@ def test_nobody_to_stop(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("No kafka server with node-id 7 to stop")
 
 
+@pytest.mark.parametrize(
+    ("typed", "is_told"),
+    [
+        (["--process-role=broker"], True),
+        (["--process-role", "broker,controller"], True),
+        (["--process-role=controller"], False),
+        (["--process-role=controller", "--node-id=1"], True),
+        (["--process-role=broker", "--node-id=7"], False),
+    ],
+)
+def test_a_controller_is_no_broker(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], typed: list[str], is_told: bool
+) -> None:
+    """`--process-role=controller` stopped all brokers."""
+    told: list[object] = []
+
+    def send_signal(process: object, _number: int) -> bool:
+        told.append(process)
+        return True
+
+    monkeypatch.setattr("headwater.cli.processes.send_signal", send_signal)
+    with noted(home, os.getpid(), 1):
+        assert server_stop.script(typed) == (0 if is_told else 1)
+    said = capsys.readouterr().out
+    assert bool(told) is is_told
+    assert ("the value for node-id will take precedence" in said) is (len(typed) == 2 and "node-id" in typed[1])
+    assert ("No kafka server with process-role controller to stop" in said) is (typed == ["--process-role=controller"])
+
+
 def test_what_the_dead_left_behind_is_removed(home: Path, servers: list["subprocess.Popen[bytes]"]) -> None:
     home.mkdir()
     (home / "1.json").write_text("torn")

@@ -103,9 +103,14 @@ def _from_file(path: Path) -> "Replicas":
     from headwater.cli.reassignments import ReassignmentError, read_wanted
 
     try:
-        return read_wanted(path.read_text(encoding="utf-8")).checked()
+        wanted = read_wanted(path.read_text(encoding="utf-8"))
+        replicas = wanted.checked()
     except (ReassignmentError, OSError, ValueError) as problem:
         raise UserError(f"Cannot use the file {path}", str(problem)) from None
+    if wanted.directories:
+        told = f"warning: the log_dirs in {path} are left out: kafka-reassign-partitions moves between directories"
+        click.echo(told, err=True)
+    return replicas
 
 
 def _carry_out(

@@ -79,7 +79,8 @@ def act(options: Options) -> int:
         raise Stop(1, f"The line reader {reader_class} is not here: only Kafka's LineMessageReader is.")
     reader_files = {k: v for path in options.all("reader-config") for k, v in read_properties(path).items()}
     reader = LineReader({**reader_files, **options.properties("property", "reader-property")})
-    properties = {k: v for path in options.all("producer.config") for k, v in read_properties(path).items()}
+    paths = [*options.all("producer.config"), *options.all("command-config")]
+    properties = {k: v for path in paths for k, v in read_properties(path).items()}
     properties.update(options.properties("producer-property", "command-property"))
     if options.get("request-timeout-ms"):
         properties["request.timeout.ms"] = options.get("request-timeout-ms") or ""

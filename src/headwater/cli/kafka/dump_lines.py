@@ -3,7 +3,9 @@
 """
 
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -104,14 +106,68 @@ def offset_index(path: Path, data: bytes, base_offset: int, log: bytes) -> Itera
             last = read_header(log, entry["position"]).last_offset
             if last != entry["offset"]:
                 mismatches.append((entry["offset"], last))
-    if mismatches:
-        sys.stderr.write(f"Mismatches in :{path}\n")
-        sys.stderr.writelines(f"  Index offset: {offset}, log offset: {last}\n" for offset, last in mismatches)
+    _tell(f"Mismatches in :{path}", "  Index offset: {}, log offset: {}", mismatches)
 
 
-def time_index(data: bytes, base_offset: int) -> Iterator[str]:
+def time_index(path: Path, data: bytes, base_offset: int, log: bytes | None) -> Iterator[str]:
+    """Entries; an entry names the last offset of a batch and the largest timestamp in it, and timestamps go up. What
+    does not agree with the log, if there is one, is told on stderr, as Kafka's tool does.
+    """
+    mismatches, unordered, missing = [], [], []
+    batches = _headers(b"" if log is None else log)
+    batch: BatchHeader | None = None
+    before = -1
     for entry in dump_time_index(memoryview(data), base_offset):
-        yield f"timestamp: {entry['timestamp']} offset: {entry['offset']}"
+        timestamp, offset = entry["timestamp"], entry["offset"]
+        yield f"timestamp: {timestamp} offset: {offset}"
+        if log is None:
+            continue
+        while batch is None or batch.last_offset < offset:
+            batch = next(batches, None)
+            if batch is None:
+                break
+        if batch is None or batch.last_offset != offset:
+            missing.append((offset, -1 if batch is None else batch.last_offset))
+        else:
+            mismatches += [(timestamp, batch.max_timestamp)] if batch.max_timestamp != timestamp else []
+            unordered += [(timestamp, before)] if before >= timestamp else []
+        before = timestamp
+    _tell(f"Found timestamp mismatch in :{path}", "  Index timestamp: {}, log timestamp: {}", mismatches)
+    _tell(
+        f"Found out of order timestamp in :{path}", "  Index timestamp: {}, Previously indexed timestamp: {}", unordered
+    )
+    heading = "The following indexed offsets are not found in the log."
+    _tell(heading, "Indexed offset: {}, found log offset: {}", missing)
+
+
+def _headers(log: bytes) -> Iterator[BatchHeader]:
+    """Up to what is no batch."""
+    with suppress(KafkaError):
+        for _, header in read_batches(memoryview(log)):
+            yield header
+
+
+def _tell(heading: str, line: str, pairs: list[tuple[int, int]]) -> None:
+    if pairs:
+        sys.stderr.write(f"{heading}\n" + "".join(f"{line.format(*pair)}\n" for pair in pairs))
+
+
+def index_fault(kind: str, data: bytes, base_offset: int) -> str | None:
+    """Why a broker would not trust an .index or a .timeindex, and rebuild it when it starts; None: it would."""
+    entry_bytes = 8 if kind == ".index" else 12
+    if len(data) % entry_bytes:
+        return f"its size {len(data)} is no multiple of {entry_bytes}"
+    view = memoryview(data)
+    entries = dump_offset_index(view, base_offset) if kind == ".index" else dump_time_index(view, base_offset)
+    first = next(entries, None)
+    if first is None:
+        return None
+    last = next(iter(deque(entries, maxlen=1)), first)
+    if last["offset"] < base_offset:
+        return f"its last offset {last['offset']} is below the base offset {base_offset}"
+    if kind == ".timeindex" and last["timestamp"] < first["timestamp"]:
+        return f"its last timestamp {last['timestamp']} is below its first, {first['timestamp']}"
+    return None
 
 
 def transaction_index(data: bytes) -> Iterator[str]:

@@ -69,9 +69,9 @@ def _dump(path: Path, options: Options) -> None:
         sys.stdout.write(f"{path} is empty.\n")
         return
     if kind in (".index", ".timeindex") and "index-sanity-check" in options:
-        entry_bytes = 8 if kind == ".index" else 12
-        if len(data) % entry_bytes:
-            raise Stop(1, f"{path} is corrupt: its size {len(data)} is no multiple of {entry_bytes}.")
+        fault = dump_lines.index_fault(kind, data, int(path.stem))
+        if fault is not None:
+            raise Stop(1, f"{path} is corrupt: {fault}.")
         sys.stdout.write(f"{path} passed sanity check.\n")
         return
     base_offset = int(path.stem) if path.stem.isdigit() else 0
@@ -81,7 +81,8 @@ def _dump(path: Path, options: Options) -> None:
         log = path.with_suffix(".log")
         lines = dump_lines.offset_index(path, data, base_offset, log.read_bytes() if log.exists() else b"")
     elif kind == ".timeindex":
-        lines = dump_lines.time_index(data, base_offset)
+        log = path.with_suffix(".log")
+        lines = dump_lines.time_index(path, data, base_offset, log.read_bytes() if log.exists() else None)
     elif kind == ".txnindex":
         lines = dump_lines.transaction_index(data)
     else:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from headwater.cli.kafka.options import Stop
+from headwater.cli.kafka.options import Stop, whole_number
 
 if TYPE_CHECKING:
     from headwater.client.admin import Admin
@@ -47,12 +47,19 @@ def alter_credentials(admin: "Admin", name: str, changes: Mapping[str, str | Non
 
 def parse_credential(mechanism: str, text: str) -> tuple[int, str]:
     """`iterations=8192,password=secret`: everything behind `password=` is the password. Errors do not repeat it."""
+    from headwater.base.security.scram import ITERATIONS_MAX, ITERATIONS_MIN
+
     iterations = _ITERATIONS
     if text.startswith("iterations="):
         number, _, text = text.removeprefix("iterations=").partition(",")
-        if not number.strip().isdecimal():
+        found = whole_number(number.strip(), 32)
+        if found is None:
             raise Stop(1, f"Invalid iterations for {mechanism}: it is a whole number")
-        iterations = int(number)
+        iterations = found
+    if not ITERATIONS_MIN <= iterations <= ITERATIONS_MAX:  # said before it is hashed so often
+        raise Stop(
+            1, f"Iterations {iterations} are not from {ITERATIONS_MIN} to {ITERATIONS_MAX}, as {mechanism} needs"
+        )
     if not text.startswith("password=") or text == "password=":
         raise Stop(1, f"{mechanism} needs a password: '{mechanism}=[iterations=8192,password=...]'")
     return iterations, text.removeprefix("password=")

@@ -158,15 +158,16 @@ def _abort(admin: "Admin", typed: Any) -> None:
                 1,
                 f"Could not find any open transactions starting at offset {typed.start_offset} on partition {partition}",
             )
-        numbers = (found.producer_id, found.producer_epoch, max(found.coordinator_epoch, 0))
+        numbers = (found.producer_id, found.producer_epoch, found.coordinator_epoch)
     elif None in numbers:
         raise Stop(
             1,
             "The transaction to abort must be identified either with --start-offset (for brokers on 3.0 or above) or with "
             "--producer-id, --producer-epoch, and --coordinator-epoch (for older brokers)",
         )
-    try:
-        admin.abort_transaction(partition, *numbers)
+    producer_id, producer_epoch, coordinator_epoch = numbers
+    try:  # -1: no marker of any coordinator was ever written, and no leader's epoch is below 0
+        admin.abort_transaction(partition, producer_id, producer_epoch, max(coordinator_epoch, 0))
     except KafkaError as error:
         from headwater.cli.kafka.exits import message_of
 
