@@ -12,6 +12,7 @@ from binascii import Error as Base64Error
 from typing import Any, Final, Protocol
 
 from headwater.base.errors import UserError
+from headwater.cli import json_fields
 from headwater.cli.formats import Token, binary_shape, literal_bytes, tokenize
 from headwater.client.types import Header, OutgoingRecord
 
@@ -118,9 +119,12 @@ def record_from_json(line: bytes, number: int) -> OutgoingRecord:
         raise UserError(f"Line {number} is not JSON", str(error)) from None
     if not isinstance(document, dict):
         raise UserError(f"Line {number} is not a JSON object", 'a record looks like {"key": "a", "value": "b"}')
-    for name, kind in (("partition", int), ("timestamp", int)):
-        if not isinstance(document.get(name), kind | None):
-            raise UserError(f"Line {number}: {name} is not a number")
+    for name, bits in (("partition", 32), ("timestamp", 64)):
+        if document.get(name) is not None:
+            try:
+                json_fields.number(document[name], bits)
+            except TypeError:
+                raise UserError(f"Line {number}: {name} is not a number of {bits} bits") from None
     return OutgoingRecord(
         value=_json_bytes(document, "value", number),
         key=_json_bytes(document, "key", number),
