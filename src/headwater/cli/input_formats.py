@@ -227,6 +227,7 @@ class FormatInput:
                 at = self._literal(token, at, last=final and index == len(self._tokens) - 1)
             elif letter in "KVpd":
                 number, at = self._number_at(token, index, at, final=final)
+                self._check_number(letter, number)
                 (sizes if letter in "KV" else numbers)[letter.lower()] = number
             elif letter in sizes:
                 at, begin = at + sizes[letter], at
@@ -279,6 +280,18 @@ class FormatInput:
             return int(raw), at
         except ValueError:
             raise UserError(f"Record {self._number + 1}: {raw[:40]!r} is not a number") from None
+
+    def _check_number(self, letter: str, number: int) -> None:
+        """A length below 0 would lead back to what was read, and on from there for ever."""
+        if letter in "KV":
+            if number < 0:
+                raise UserError(f"Record {self._number + 1}: {number} is no length")
+            return
+        try:
+            json_fields.number(number, 32 if letter == "p" else 64)
+        except TypeError:
+            what = "partition" if letter == "p" else "timestamp"
+            raise UserError(f"Record {self._number + 1}: {number} is no {what}") from None
 
     def _decoded(self, token: Token, raw: bytes) -> bytes:
         if token.argument is None:
