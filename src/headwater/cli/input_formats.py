@@ -12,6 +12,7 @@ from binascii import Error as Base64Error
 from typing import Any, Final, Protocol
 
 from headwater.base.errors import UserError
+from headwater.cli import json_fields
 from headwater.cli.formats import Token, binary_shape, literal_bytes, tokenize
 from headwater.client.types import Header, OutgoingRecord
 
@@ -118,9 +119,12 @@ def record_from_json(line: bytes, number: int) -> OutgoingRecord:
         raise UserError(f"Line {number} is not JSON", str(error)) from None
     if not isinstance(document, dict):
         raise UserError(f"Line {number} is not a JSON object", 'a record looks like {"key": "a", "value": "b"}')
-    for name, kind in (("partition", int), ("timestamp", int)):
-        if not isinstance(document.get(name), kind | None):
-            raise UserError(f"Line {number}: {name} is not a number")
+    for name, bits in (("partition", 32), ("timestamp", 64)):
+        if document.get(name) is not None:
+            try:
+                json_fields.number(document[name], bits)
+            except TypeError:
+                raise UserError(f"Line {number}: {name} is not a number of {bits} bits") from None
     return OutgoingRecord(
         value=_json_bytes(document, "value", number),
         key=_json_bytes(document, "key", number),
@@ -223,6 +227,7 @@ class FormatInput:
                 at = self._literal(token, at, last=final and index == len(self._tokens) - 1)
             elif letter in "KVpd":
                 number, at = self._number_at(token, index, at, final=final)
+                self._check_number(letter, number)
                 (sizes if letter in "KV" else numbers)[letter.lower()] = number
             elif letter in sizes:
                 at, begin = at + sizes[letter], at
@@ -275,6 +280,18 @@ class FormatInput:
             return int(raw), at
         except ValueError:
             raise UserError(f"Record {self._number + 1}: {raw[:40]!r} is not a number") from None
+
+    def _check_number(self, letter: str, number: int) -> None:
+        """A length below 0 would lead back to what was read, and on from there for ever."""
+        if letter in "KV":
+            if number < 0:
+                raise UserError(f"Record {self._number + 1}: {number} is no length")
+            return
+        try:
+            json_fields.number(number, 32 if letter == "p" else 64)
+        except TypeError:
+            what = "partition" if letter == "p" else "timestamp"
+            raise UserError(f"Record {self._number + 1}: {number} is no {what}") from None
 
     def _decoded(self, token: Token, raw: bytes) -> bytes:
         if token.argument is None:

@@ -22,6 +22,7 @@ _UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400
 _AGE: Final = re.compile(r"(?:\d+(?:ms|[smhdw]))+")
 _AGE_PART: Final = re.compile(r"(\d+)(ms|[smhdw])")
 _SECONDS_DIGITS_MAX: Final = 10
+_TIME_MS_LIMIT: Final = 1 << 63
 
 
 def parse_window(text: str, now_ms: int) -> Window:
@@ -54,7 +55,14 @@ def _time_window(text: str, now_ms: int) -> Window:
 
 
 def parse_time(text: str, now_ms: int) -> int:
-    """Milliseconds since 1970."""
+    """Milliseconds since 1970, in 64 bits."""
+    time_ms = _time_ms(text, now_ms)
+    if not -_TIME_MS_LIMIT <= time_ms < _TIME_MS_LIMIT:
+        raise UserError(f"Cannot use the time {text!r}", "no timestamp of a record is so far away")
+    return time_ms
+
+
+def _time_ms(text: str, now_ms: int) -> int:
     cleaned = text.strip()
     if cleaned.lower() == "now":
         return now_ms

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from headwater.base.errors import UserError
 from headwater.cli.formats import compile_format
-from headwater.cli.input_formats import InputParser, UnreadableInput, input_parser
+from headwater.cli.input_formats import FormatInput, InputParser, UnreadableInput, input_parser
 from headwater.cli.record_output import document_line, record_document
 from headwater.client.types import FetchedRecord, Header, OutgoingRecord
 
@@ -88,6 +88,9 @@ def test_json_lines(cut: int) -> None:
         (b"nonsense", "Line 2 is not JSON"),
         (b"[1]", "Line 2 is not a JSON object"),
         (b'{"partition": "x"}', "Line 2: partition is not a number"),
+        (b'{"partition": true}', "Line 2: partition is not a number"),
+        (b'{"partition": 2147483648}', "Line 2: partition is not a number of 32 bits"),
+        (b'{"timestamp": 9223372036854775808}', "Line 2: timestamp is not a number of 64 bits"),
         (b'{"value_base64": "?"}', "Line 2: value_base64 is not base64"),
         (b'{"headers": [1]}', "Line 2: headers"),
     ],
@@ -173,3 +176,26 @@ def test_a_record_without_an_end_tells_what_stands_in_front_of_it(
     with pytest.raises(UnreadableInput, match="A record of the input does not end") as raised:
         input_parser(shape, None).feed(b'{"value":1}\n' + b"x" * 21)
     assert [record.value for record in raised.value.records] == [b"1" if shape == "json" else b'{"value":1}']
+
+
+def _step_by_step(parser: FormatInput, data: bytes) -> None:
+    """As `finish` goes on, and with an end if it does not."""
+    parser._data = data
+    while parser._data:
+        _, at = parser._record(0, final=True)
+        assert at > 0, "it goes round in circles"
+        parser._data, parser._number = parser._data[at:], parser._number + 1
+
+
+@pytest.mark.parametrize(
+    ("shape", "data", "said"),
+    [
+        ("%V:%v", b"2:ab-3:", "Record 2: -3 is no length"),
+        ("%p %v\\n", b"0 a\n2147483648 b\n", "Record 2: 2147483648 is no partition"),
+        ("%d{big64}%v\\n", bytes(8) + b"a\n" + b"\xff" * 8 + b"b\n", "Record 2: 18446744073709551615 is no timestamp"),
+    ],
+)
+def test_a_number_that_cannot_be_is_refused(shape: str, data: bytes, said: str) -> None:
+    """A length below 0 led back to the beginning of its record: the same records were read without end."""
+    with pytest.raises(UserError, match=said):
+        _step_by_step(FormatInput(shape), data)

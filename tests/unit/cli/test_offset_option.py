@@ -63,3 +63,11 @@ def test_durations_add_up() -> None:
     assert parse_duration_ms("1d2h3m4s5ms") == 86_400_000 + 7_200_000 + 180_000 + 4_000 + 5
     with pytest.raises(UserError):
         parse_duration_ms("2 h")
+
+
+@pytest.mark.parametrize("text", ["9" * 23, "9223372036854775808", "99999999999999w"])
+def test_a_time_that_no_request_has_room_for_is_refused(text: str) -> None:
+    """It was a traceback of what encodes the request."""
+    with pytest.raises(UserError, match="Cannot use the time"):
+        parse_time(text, NOW)
+    assert parse_time("9223372036854775807", NOW) == 2**63 - 1
