@@ -161,12 +161,16 @@ def read_plan(text: str, groups: list[str]) -> dict[str, dict[TopicPartition, in
     return plans
 
 
+class PlanUnreadable(UserError):
+    """The file of a plan is not there, or may not be read."""
+
+
 def read_plan_file(path: str, groups: list[str]) -> dict[str, dict[TopicPartition, int]]:
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()
     except OSError as problem:
-        raise UserError(f"Unable to read file {path}", problem.strerror or str(problem)) from None
+        raise PlanUnreadable(f"Unable to read file {path}", problem.strerror or str(problem)) from None
     except UnicodeDecodeError:
         raise UserError(f"Unable to read file {path}", "it is no text in UTF-8") from None
     return read_plan(text, groups)

@@ -1,4 +1,4 @@
-"""What `kafka-configs` refuses: who or what is meant that would be passed over, and configs that are not there."""
+"""What `kafka-configs` refuses: who or what is meant that would be passed over."""
 
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -38,18 +38,6 @@ def brokers(monkeypatch: pytest.MonkeyPatch) -> Brokers:
 
 def typed(arguments: str) -> int:
     return configs.script(["--bootstrap-server", "localhost:1", *arguments.split()])
-
-
-@pytest.mark.parametrize("name", ["retention.sm", "retention.bytes"])
-def test_a_config_that_is_not_there_cannot_be_deleted(
-    brokers: Brokers, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
-    """A typing error was told as `Completed updating config for topic t.`"""
-    assert typed(f"--alter --topic t --add-config a=1 --delete-config retention.ms,{name}") == 1
-    assert capsys.readouterr() == ("", f"Invalid config(s): {name}\n")
-    assert brokers.altered == []
-    assert typed("--alter --topic t --add-config a=1 --delete-config retention.ms") == 0
-    assert brokers.altered == [{"a": "1", "retention.ms": None}]
 
 
 @pytest.mark.parametrize(

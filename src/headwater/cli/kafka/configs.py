@@ -201,15 +201,7 @@ def _alter(admin: "Admin", entity: Entity, changes: dict[str, str | None]) -> No
     from headwater.client.types import ConfigResource, ResourceType
 
     assert entity.name is not None
-    resource = ConfigResource(ResourceType(_RESOURCES[entity.type]), entity.name)
-    deleted = [key for key, value in changes.items() if value is None]
-    if deleted:
-        own = _own_source(entity.type, entity.name)
-        there = {each.name for each in only(admin.describe_configs([resource], synonyms=True)) if each.source == own}
-        missing = [key for key in deleted if key not in there]
-        if missing:
-            raise Stop(1, f"Invalid config(s): {','.join(missing)}")
-    only(admin.alter_configs({resource: changes}))
+    only(admin.alter_configs({ConfigResource(ResourceType(_RESOURCES[entity.type]), entity.name): changes}))
     sys.stdout.write(f"Completed updating {entity}.\n")
 
 
@@ -242,13 +234,8 @@ def _entries(admin: "Admin", kind: str, name: str, *, everything: bool) -> "list
         if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise
         return []
-    own = _own_source(kind, name)
+    own = "topic" if kind == "topics" else "dynamic-broker" if name else "dynamic-default"
     return [each for each in entries if everything or each.source == own]
-
-
-def _own_source(kind: str, name: str) -> str:
-    """Of what was set for this very topic or broker, or for all brokers."""
-    return "topic" if kind == "topics" else "dynamic-broker" if name else "dynamic-default"
 
 
 def _line(entry: "ConfigEntry") -> str:

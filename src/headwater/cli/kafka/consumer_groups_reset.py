@@ -17,6 +17,7 @@ from headwater.cli.resets import (
     Earliest,
     Latest,
     Planned,
+    PlanUnreadable,
     ResetPlan,
     ResetTo,
     ShiftBy,
@@ -103,7 +104,11 @@ def _target(group: str, groups: list[str], options: Options) -> ResetTo | None:
         return ToTime(datetime_ms(options.get("to-datetime") or ""))
     if "by-duration" in options:
         return ToTime(now_ms - duration_ms(options.get("by-duration") or ""))
-    plan = read_plan_file(options.get("from-file") or "", groups).get(group)
+    path = options.get("from-file") or ""
+    try:
+        plan = read_plan_file(path, groups).get(group)
+    except PlanUnreadable:
+        raise UserError(f"java.io.IOException: Unable to read file {path}") from None
     return Planned(plan) if plan is not None else None
 
 
