@@ -181,8 +181,7 @@ class AsyncProducer:
             await self._answered(topic, place, source.try_encoders)
             queues = await self._queues(engine, topic)
             for sections in source.sections(queues):
-                if core.transactions is not None:
-                    core.transactions.check_send()
+                core.check_send()
                 await engine.run(core.room_for(source.slice_bytes))
                 delivery.add(core.add_sections(queues, sections))
                 engine.submit(core.sender.wake)

@@ -171,8 +171,7 @@ class Producer:
     def _add_sections(
         self, queues: TopicQueues, delivery: "TableDelivery", sections: list[Section], slice_bytes: int
     ) -> None:
-        if self._core.transactions is not None:
-            self._core.transactions.check_send()
+        self._core.check_send()
         if self._core.accumulator.used_bytes + slice_bytes > self._settings.buffer_bytes:
             self._run(self._core.room_for(slice_bytes), None)
         delivery.add(self._core.add_sections(queues, sections))

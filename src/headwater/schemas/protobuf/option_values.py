@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from headwater.schemas.model import DEPTH_MAX, SchemaError
-from headwater.schemas.protobuf.field_features import feature
+from headwater.schemas.protobuf.field_features import feature, is_packed
 from headwater.schemas.protobuf.text_format import TextField, parse_text_format, print_text_format
 from headwater.schemas.protobuf.types import Enum, Field, File, Message, Option, Value
 from headwater.schemas.protobuf.wire import Fields, Writer, records, signed
@@ -330,7 +330,7 @@ def _field_in_order(known: Field, file: File | None, found: list[tuple[bytes, by
     if known.label != "repeated":
         record, content = found[-1]
         return record if _has_presence(known, file) or any(content) else b""
-    if _is_packed(known, file):
+    if is_packed(known, file):
         return Writer().data(known.number, b"".join(content for _, content in found)).bytes()
     return b"".join(record for record, _ in found)
 
@@ -349,18 +349,6 @@ def _entry_in_order(known: Field, data: bytes, scope: Scope) -> bytes:
 
 def _option(options: list[Option], name: str) -> str | None:
     return next((each.value.text for each in options if each.name == name), None)
-
-
-def _is_packed(known: Field, file: File | None) -> bool:
-    if known.type in ("string", "bytes"):
-        return False
-    said = _option(known.options, "packed")
-    if said is not None:
-        return said == "true"
-    syntax = file.syntax if file is not None else "proto2"
-    return syntax == "proto3" or (
-        syntax == "editions" and feature(known, file, "repeated_field_encoding") != "EXPANDED"
-    )
 
 
 def _has_presence(known: Field, file: File | None) -> bool:

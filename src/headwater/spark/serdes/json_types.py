@@ -56,7 +56,7 @@ def given_type(option: str, text: str) -> spark.DataType:
         if (found := _sparks(document)) is None:
             _check_schema(text)
             return json_spark_type(text)
-        made: spark.DataType = _all_nullable(found)
+        made: spark.DataType = _nullable(found)
     except (ValueError, KeyError, TypeError, RecursionError, PySparkException, SchemaError) as error:
         hint = "Give JSON Schema, or a StructType as text: schema.json()"
         raise UserError(f"The option {option} is not a schema of JSON", str(error), hint) from error
@@ -102,20 +102,21 @@ def _not_in_json(of_type: spark.DataType, path: str) -> str:
     return "" if type(of_type) in _READABLE else f"{path or 'the value'} is {of_type.simpleString()}"
 
 
-def _all_nullable(of_type: Any) -> Any:
-    """What a record does not have is null, whatever was given."""
+def _nullable(of_type: Any, leaf: Callable[[Any], Any] = lambda each: each) -> Any:
+    """What a record does not have is null, whatever was given. With other types at its ends, if wished."""
     if isinstance(of_type, spark.StructType):
-        return spark.StructType([spark.StructField(each.name, _all_nullable(each.dataType)) for each in of_type])
+        return spark.StructType([spark.StructField(each.name, _nullable(each.dataType, leaf)) for each in of_type])
     if isinstance(of_type, spark.ArrayType):
-        return spark.ArrayType(_all_nullable(of_type.elementType))
+        return spark.ArrayType(_nullable(of_type.elementType, leaf))
     if isinstance(of_type, spark.MapType):
-        return spark.MapType(of_type.keyType, _all_nullable(of_type.valueType))
-    return of_type
+        return spark.MapType(of_type.keyType, _nullable(of_type.valueType, leaf))
+    return leaf(of_type)
 
 
 def json_spark_type(text: str) -> spark.DataType:
     """Of a JSON Schema that stands."""
-    return _with_texts(described_type(text))
+    made: spark.DataType = _nullable(described_type(text), _text_for_anything)
+    return made
 
 
 def described_type(text: str) -> spark.DataType:
@@ -124,13 +125,7 @@ def described_type(text: str) -> spark.DataType:
     return _type(root, root, ())
 
 
-def _with_texts(of_type: spark.DataType) -> spark.DataType:
-    if isinstance(of_type, spark.StructType):
-        return spark.StructType([spark.StructField(each.name, _with_texts(each.dataType)) for each in of_type])
-    if isinstance(of_type, spark.ArrayType):
-        return spark.ArrayType(_with_texts(of_type.elementType))
-    if isinstance(of_type, spark.MapType):
-        return spark.MapType(of_type.keyType, _with_texts(of_type.valueType))
+def _text_for_anything(of_type: spark.DataType) -> spark.DataType:
     return spark.StringType() if isinstance(of_type, spark.VariantType) else of_type
 
 

@@ -77,6 +77,9 @@ class Core:
     def check(self) -> None:
         pass
 
+    def check_send(self) -> None:
+        pass
+
     async def room_for(self, size_bytes: int) -> None:
         assert size_bytes > 0
         if len(self.records) >= self._room_for:
