@@ -124,9 +124,10 @@ def _produce_one(
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"clients do not write to {partition.topic}")
     if not data.records:
         raise KafkaError(ErrorCode.INVALID_RECORD, "The request has no records for the partition.")
+    now_ms = broker.now_ms()
     if request.acks == ACKS_ALL:
-        partition.check_enough_in_sync()
-    result = partition.append(data.records, broker.now_ms(), guard)
+        partition.check_enough_in_sync(now_ms)
+    result = partition.append(data.records, now_ms, guard)
     answer.base_offset = result.base_offset
     answer.log_append_time_ms = result.append_time_ms
     answer.log_start_offset = result.log_start_offset

@@ -36,7 +36,7 @@ The marker's offset, or -1: not possible, nothing done.
 """
 
 
-NEW_TERM_MS: Final = 3000  # requests that were sent before the term began are answered by then
+REFUSED_MS: Final = 3000  # what was on its way when a batch was refused has come by then
 
 
 class Waiter(Protocol):
@@ -64,6 +64,7 @@ class Partition:
         "others_confirmed",
         "produce_replies",
         "records_in",
+        "too_few_ms",
         "topic",
         "topic_id",
         "waiters",
@@ -91,6 +92,7 @@ class Partition:
         self.leader_epoch = leader_epoch
         self.is_leader = is_leader
         self.began_ms = began_ms
+        self.too_few_ms: int | None = None  # when a batch was last refused because too few replicas were in sync
         self.in_sync: InSync | None = None  # as leader, if there are other replicas
         self.epoch_start_offset = log.log_end_offset if is_leader else INT64_MAX
         self.on_flushed: Callable[[Partition], None] | None = None  # as follower
@@ -120,11 +122,8 @@ class Partition:
         try:
             result = log.append_as_leader(records, self.leader_epoch, now_ms, guard=guard)
         except KafkaError as problem:
-            if problem.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self._was_just_refused(records, now_ms):
-                raise KafkaError(
-                    ErrorCode.NOT_LEADER_OR_FOLLOWER,
-                    "This broker did not lead yet when the batch before this one came.",
-                ) from None
+            if problem.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+                self._check_not_behind_refused(records, now_ms)
             raise
         end = log.log_end_offset
         if end != before:  # not a duplicate
@@ -139,24 +138,35 @@ class Partition:
                 self._commit(log)
         return result
 
-    def _was_just_refused(self, records: memoryview, now_ms: int) -> bool:
-        """Whether the batch before this one, which is out of order, may have been refused before this term began.
+    def _check_not_behind_refused(self, records: memoryview, now_ms: int) -> None:
+        """Raises what the batch before this one, which is out of order, may have been told a moment ago: this broker
+        did not lead yet, or too few replicas were in sync.
 
-        A client may know of this leader before it does itself, and send several requests: the first are refused, and
-        one behind them meets the new leader. It is refused as they were, for they come again in order; librdkafka,
-        when it is told of a gap, takes another epoch, under which it sends again what other partitions may have
-        already. A gap for another reason never closes, and is told a moment later.
+        Of several requests on their way the first are refused, and one behind them meets a leader that has learned of
+        its term, or whose replicas are back. It is refused as they were, for they come again in order; librdkafka,
+        when it is told of a gap, takes another epoch, under which it sends again what partitions may have already. A
+        gap for another reason never closes, and is told a moment later.
         """
-        if self.began_ms is None or not 0 <= now_ms - self.began_ms < NEW_TERM_MS:
-            return False
+        is_new = _was_just(self.began_ms, now_ms)
+        had_too_few = _was_just(self.too_few_ms, now_ms)
+        if not (is_new or had_too_few):
+            return
         header = read_header(records)
         producer = self.log.producers.producers.get(header.producer_id)
         if producer is None:
-            return False
+            return
         gap = header.base_sequence - producer.expected_sequence(header.producer_epoch)
-        is_ahead = 0 < gap % SEQUENCES < SEQUENCES // 2
+        if not 0 < gap % SEQUENCES < SEQUENCES // 2:
+            return
         last = producer.last_batch()
-        return is_ahead and (last is None or last.last_offset < self.epoch_start_offset)
+        if is_new and (last is None or last.last_offset < self.epoch_start_offset):
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, "This broker did not lead yet when the batch before this one came."
+            )
+        if had_too_few:
+            raise KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS, "Too few replicas were in sync when the batch before this one came."
+            )
 
     def append_internal(
         self, records: memoryview, now_ms: int, marker: EndTransactionMarker | None = None
@@ -166,7 +176,7 @@ class Partition:
         It counts only when every in-sync replica has it, so there must be enough of them: NOT_ENOUGH_REPLICAS.
         """
         self.check_leads()
-        self.check_enough_in_sync()
+        self.check_enough_in_sync(now_ms)
         before = self.log.log_end_offset
         result = self.log.append_own(records, self.leader_epoch, now_ms, marker)
         self._appended(before, len(records))
@@ -256,8 +266,9 @@ class Partition:
     def has_enough_in_sync(self) -> bool:
         return self.in_sync is None or self.in_sync.is_enough(self.log.config.min_in_sync_replicas)
 
-    def check_enough_in_sync(self) -> None:
+    def check_enough_in_sync(self, now_ms: int) -> None:
         if not self.has_enough_in_sync:
+            self.too_few_ms = now_ms
             raise KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS, "There are fewer in-sync replicas than min.insync.replicas asks for."
             )
@@ -370,3 +381,7 @@ class Partition:
     def _tell_followers(self, appended_bytes: int) -> None:
         for waiter in tuple(self.append_waiters):
             waiter.on_progress(appended_bytes)
+
+
+def _was_just(moment_ms: int | None, now_ms: int) -> bool:
+    return moment_ms is not None and 0 <= now_ms - moment_ms < REFUSED_MS

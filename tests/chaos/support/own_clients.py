@@ -64,6 +64,7 @@ class OwnReader(Reader):
     ) -> None:
         Client.__init__(self, name)
         self._history = history
+        self._watched = None
         self._is_member = bool(group)
         self.next_offsets = dict.fromkeys(range(partitions), 0)
         self.problems: list[str] = []

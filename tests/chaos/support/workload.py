@@ -21,6 +21,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from chaos.support.cluster import Cluster
 from chaos.support.history import Batch, History
+from chaos.support.locked_up import Watched
 from chaos.support.processes import WAIT_S
 from compat.support.members import until
 from compat.support.quick import lasting
@@ -172,19 +173,19 @@ class Reader(Client):
         self.problems: list[str] = []
         self._given_now: list[int] = []  # partitions, while it waits for records
         membership: dict[str, Any] = {"session.timeout.ms": 3000, "heartbeat.interval.ms": 300} if group else {}
-        self._consumer = Consumer(
-            {
-                "bootstrap.servers": bootstrap,
-                "group.id": group or name,
-                "enable.auto.commit": False,
-                "auto.offset.reset": "earliest" if group else "error",
-                "fetch.wait.max.ms": 100,
-                "fetch.error.backoff.ms": 50,
-                **membership,
-                **QUIET,
-                **config,
-            }
-        )
+        settings: dict[str, Any] = {
+            "bootstrap.servers": bootstrap,
+            "group.id": group or name,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest" if group else "error",
+            "fetch.wait.max.ms": 100,
+            "fetch.error.backoff.ms": 50,
+            **membership,
+            **QUIET,
+            **config,
+        }
+        self._watched: Watched | None = Watched(lambda: Consumer(settings))
+        self._consumer = self._watched.consumer
         if group:
             self._consumer.subscribe([topic], on_assign=self._assigned)
         else:
@@ -219,6 +220,15 @@ class Reader(Client):
 
     def end(self) -> None:
         self._consumer.close()
+
+    def is_locked_up(self) -> bool:
+        """Then nothing more comes of it; what it read before counts."""
+        return self._watched is not None and self.is_alive() and self._watched.is_locked_up(self.name)
+
+    def give_up(self) -> None:
+        self.tell(is_lost=False)
+        while self.is_alive() and not self.is_locked_up():
+            self.join(1)
 
     def stop(self) -> None:
         super().stop()
@@ -319,7 +329,10 @@ class Workload:
         self.cluster.await_in_sync(self.topic)
         logs, ends = read_all(self.cluster.bootstrap, self.topic, self.partitions, **self.cluster.client_settings)
         until(
-            lambda: all(self.reader.next_offsets[partition] >= end for partition, end in ends.items()),
+            lambda: (
+                all(self.reader.next_offsets[partition] >= end for partition, end in ends.items())
+                or self.reader.is_locked_up()
+            ),
             lambda: f"the reader stands at {self.reader.next_offsets}, the ends are {ends}; {self.reader.problems[:5]}",
             WAIT_S,
         )
