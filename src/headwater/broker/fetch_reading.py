@@ -226,12 +226,14 @@ def _divergence(partition: Partition, spec: FetchSpec, replica_id: BrokerId) -> 
 
 def _is_incomparable(partition: Partition, spec: FetchSpec, replica_id: BrokerId) -> bool:
     """Whether nothing is left here that could tell if a follower's history is ours. Of one that is in sync it is: it
-    has what is committed, and so has everything that was deleted here.
+    has what is committed, and so has everything that was deleted here. So it is of one that has deleted just as much,
+    and has nothing else: only what is committed is deleted.
     """
     log, in_sync = partition.log, partition.in_sync
     return (
         log.epochs.is_before_all(spec.last_fetched_epoch)
         and log.log_start_offset <= spec.fetch_offset
+        and spec.log_start_offset < spec.fetch_offset
         and in_sync is not None
         and not in_sync.counts(replica_id)
     )

@@ -40,10 +40,11 @@ def fetch(
     rack: str = "",
     wait_ms: int = 0,
     version: int = 17,
+    start: int = 0,
 ) -> FetchResponse | Deferred:
     part = FetchPartition(
         partition=0, current_leader_epoch=leader_epoch, fetch_offset=offset, last_fetched_epoch=last_epoch,
-        log_start_offset=0, partition_max_bytes=1 << 20,
+        log_start_offset=start, partition_max_bytes=1 << 20,
     )  # fmt: skip
     state = ReplicaState(replica_id=replica, replica_epoch=lab.epoch_of(replica) if epoch is None else epoch)
     topics = [FetchTopic(topic=TOPIC, topic_id=TOPIC_ID, partitions=[part])]
@@ -208,6 +209,27 @@ def test_of_a_follower_that_counts_nothing_need_be_compared(counts_by: str) -> N
         assert len(lab.proposals) == 1
     lab.replica(1).log.delete_records_before(1)
     assert data_of(fetch(lab, 1, replica=2, leader_epoch=1, last_epoch=0)).diverging_epoch is None
+
+
+@pytest.mark.parametrize(("start", "leader_start", "compared"), [(3, 3, True), (3, 2, False), (2, 3, False)])
+def test_of_a_follower_that_has_deleted_as_much_nothing_need_be_compared(
+    start: int, leader_start: int, compared: bool
+) -> None:
+    """Seed 1294374641 of cluster-storage: all records were deleted, two brokers were restarted one after the other, and
+    each forgot what it knew of producers. A batch that was sent again, in want of an answer, was written twice.
+    """
+    lab = make()
+    for _ in range(2):
+        lab.produce(1, acks=1)
+    if leader_start == 3:
+        lab.produce(1, acks=1)
+    lab.change(in_sync_replicas=(BrokerId(1), BrokerId(3)), in_sync_epochs=(lab.epoch_of(1), lab.epoch_of(3)))
+    lab.elect(1)
+    lab.replica(1).log.delete_records_before(leader_start)
+    if leader_start == 2:
+        lab.produce(1, acks=1)  # it has written where the follower has deleted something
+    data = data_of(fetch(lab, 3, replica=2, leader_epoch=1, last_epoch=0, start=start))
+    assert (data.diverging_epoch is None) is compared
 
 
 def test_a_consumer_is_sent_to_the_replica_in_its_rack() -> None:
