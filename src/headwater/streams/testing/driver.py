@@ -18,6 +18,7 @@ from headwater.streams.model.record import NO_HEADERS, Headers, InputRecord, Out
 from headwater.streams.model.time import whole
 from headwater.streams.serdes.port import Serde
 from headwater.streams.stores.memory import MemoryState
+from headwater.streams.topology.stores import StorePlan
 from headwater.streams.topology.topology import SinkNode, SourceNode, Topology, global_topology
 
 if TYPE_CHECKING:
@@ -188,10 +189,14 @@ class Driver:
         return self._serdes_of(topic)
 
     def serdes_of_store(self, name: str) -> tuple[Serde, Serde]:
+        plan = self.plan_of_store(name)
+        return plan.key or self.app.default_key, plan.value or self.app.default_value
+
+    def plan_of_store(self, name: str) -> StorePlan:
         for task in [*self.tasks, *self._globals]:
             for plan in task.plan.stores:
                 if plan.name == name:
-                    return plan.key or self.app.default_key, plan.value or self.app.default_value
+                    return plan
         self.store(name)
         raise AssertionError("a store without a plan")
 
