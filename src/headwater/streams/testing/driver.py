@@ -81,7 +81,8 @@ class Driver:
         ).with_cache()
         plans = topology.sub_topologies()
         together = global_topology(plans)
-        self._globals = [] if together is None else [Task(together, 0, settings, MemoryState(), now_ms=now_ms)]
+        self._state_of_globals = MemoryState()
+        self._globals = [] if together is None else [Task(together, 0, settings, self._state_of_globals, now_ms=now_ms)]
         shared = {name: store for task in self._globals for name, store in task.stores.items()}
         for plan in plans:
             for partition in () if plan.is_global else range(partitions):
@@ -306,7 +307,9 @@ class Driver:
         task.wall_clock_ms = self.now_ms
         task.add(record.topic, [raw])
         task.process_next()
-        self._take(task.collect())
+        output = task.collect()
+        self._state_of_globals.commit({})
+        self._take(output)
 
     def _partition(self, key: bytes | None) -> int:
         if key is None or self.partitions == 1:
