@@ -101,6 +101,8 @@ def run(driver: Driver, steps: Iterable[tuple[int, dict[str, Any]]]) -> Outcome:
 class _Case:
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
+        app = driver.app
+        self._internal = frozenset(f"{app.name}-{topic}" for topic in app.topology().internal_topics)
         self._waiting: dict[str, list[dict[str, Any]]] = {}  # outputs that nothing has expected yet
         self._expected: set[str] = set()
         self._outcome = Outcome()
@@ -140,7 +142,7 @@ class _Case:
 
     def _read(self) -> None:
         for topic in sorted(self._driver.output_topics):
-            if topic in self._driver.input_topics and topic.startswith(f"{self._driver.app.name}-"):
+            if topic in self._internal:
                 continue  # on its way through a repartition topic
             key, value = self._driver.serdes_of(topic)
             for record in self._driver.read_raw(topic):

@@ -151,6 +151,21 @@ def test_dead_letters_of_any_bytes_are_shown_and_compared() -> None:
     assert (headers["none"], headers["h"], headers["__streams.errors.exception"]) == (None, "x", "ZeroDivisionError")
 
 
+def test_a_topic_of_ones_own_that_is_read_again_is_an_output_whatever_its_name() -> None:
+    app = App("orders", value="text")
+    large = app.stream("orders").through("orders-large")
+    large.group_by(lambda value: value, name="by").count().to_stream().to("counts", value="long")
+    lines = """
+        {"topic": "orders", "key": "1", "value": "x"}
+        {"expect": "orders-large", "value": "x"}
+        {"expect": "counts", "key": "x", "value": 1}
+        """
+    with app.test() as driver:
+        found = run(driver, parse(lines))
+    assert found.differences == []
+    assert [output["topic"] for output in found.outputs] == ["counts", "orders-large"]
+
+
 def test_a_record_that_does_not_fit_its_topic_is_refused() -> None:
     with orders().test() as driver, pytest.raises(UserError, match="line 1"):
         run(driver, parse('{"topic": "orders", "value": 5}'))
