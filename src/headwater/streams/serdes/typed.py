@@ -103,7 +103,7 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-_NO_TEXT: Final = (object.__str__, object.__repr__)
+_NO_TEXT: Final[tuple[Any, Any]] = (object.__str__, object.__repr__)
 
 
 def _converter(annotation: Any, known: Known) -> Convert:
