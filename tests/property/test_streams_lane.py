@@ -53,6 +53,23 @@ def _aggregate_json(app: App) -> None:
     stream.group_by_key().aggregate(dict, lambda total, value: {**total, value: 1}, store="kept", value="json").to_stream().to("out")  # fmt: skip
 
 
+def _aggregate_in_place(app: App) -> None:
+    """The function changes what it is given; a filter that knows old values tells only what it had told."""
+
+    def add(total: dict[str, int], value: str) -> dict[str, int]:
+        total[_touchy(value)] = total.get(value, 0) + 1
+        return total
+
+    grouped = app.stream("in").group_by_key()
+    for name, table in (
+        ("out", grouped.aggregate(dict, add, store="kept", value="json")),
+        ("more", grouped.windowed_by(tumbling(50, grace=20)).aggregate(dict, add, store="windows", value="json")),
+    ):
+        some = table.filter(lambda totals: len(totals) == 2)
+        some.supplier.enable_sending_old_values(True)
+        some.to_stream().to(name)
+
+
 def _windowed(app: App) -> None:
     app.stream("in").group_by_key().windowed_by(tumbling(50, grace=20)).count(store="kept").to_stream().to("out")
 
@@ -207,7 +224,7 @@ def _vectorized_behind(app: App) -> None:
     seen.select_key(lambda key, value: value).filter(_ordinary).to("more")
 
 
-TOPOLOGIES = [_vectorized, _vectorized_columns, _vectorized_join, _vectorized_behind, _count, _count_twice, _count_twice_to_one_topic, _windowed_and_shown, _windowed_by_minutes, _reduce_to_nothing, _aggregate_json, _windowed, _hopping, _table_join, _touchy_table_join, _left_table_join, _bytes_table_join, _mapped, _mapped_with_its_key, _mapped_to_what_changes, _filtered, _stream_join, _branches, _table_alone]  # fmt: skip
+TOPOLOGIES = [_vectorized, _vectorized_columns, _vectorized_join, _vectorized_behind, _count, _count_twice, _count_twice_to_one_topic, _windowed_and_shown, _windowed_by_minutes, _reduce_to_nothing, _aggregate_json, _aggregate_in_place, _windowed, _hopping, _table_join, _touchy_table_join, _left_table_join, _bytes_table_join, _mapped, _mapped_with_its_key, _mapped_to_what_changes, _filtered, _stream_join, _branches, _table_alone]  # fmt: skip
 
 
 class Twin:

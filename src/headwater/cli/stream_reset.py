@@ -25,8 +25,35 @@ def is_internal(application_id: str, topic: str) -> bool:
     return name != topic and (name.endswith(("-changelog", "-repartition")) or _FOREIGN_KEY.fullmatch(name) is not None)
 
 
-def internal_topics(application_id: str, topics: Iterable[str]) -> list[str]:
-    return sorted(topic for topic in topics if is_internal(application_id, topic))
+def internal_topics(
+    application_id: str,
+    topics: Iterable[str],
+    *,
+    users: Iterable[str] = (),
+    own: Iterable[str] = (),
+    groups: Iterable[str] = (),
+) -> list[str]:
+    """Those that a reset deletes. `users`: topics of users, which may have such a name by chance. `groups`: all that
+    there are; `orders-v2` is an application of its own, whose topics begin with `orders-`, too. But those that are
+    surely its `own` go, whatever groups are called.
+    """
+    others = [group for group in groups if group.startswith(f"{application_id}-")]
+    theirs = {topic for topic in topics for group in others if is_internal(group, topic)}
+    kept = {*users, *(theirs - set(own))}
+    return sorted(topic for topic in topics if is_internal(application_id, topic) and topic not in kept)
+
+
+def topics_of_users(app: "App") -> set[str]:
+    """What the application reads and writes by name that is not its own."""
+    from headwater.streams.engine.failures import dead_letter_topic
+    from headwater.streams.topics.plan import external_topics
+    from headwater.streams.topology.topology import SinkNode
+
+    topology = app.topology()
+    written = {node.topic for node in topology.nodes.values() if isinstance(node, SinkNode)}
+    outputs = {topic for topic in written if isinstance(topic, str)} - set(topology.internal_topics)
+    letters = {dead_letter_topic(app.errors, app.name), app.late_records_to or ""}
+    return external_topics(topology) | outputs | letters
 
 
 def inputs_of(app: "App", there: Iterable[str]) -> list[str]:
@@ -34,9 +61,9 @@ def inputs_of(app: "App", there: Iterable[str]) -> list[str]:
     from headwater.streams.topics.patterns import topics_of_patterns
     from headwater.streams.topics.plan import external_topics
 
-    topology = app.topology()
+    topology, there = app.topology(), list(there)
     others = {topic for topic in there if not is_internal(app.name, topic)}
-    return sorted((external_topics(topology) & others) | topics_of_patterns(topology, app.name, others))
+    return sorted((external_topics(topology) & set(there)) | topics_of_patterns(topology, app.name, others))
 
 
 def members_of(admin: "Admin", application_id: str) -> "list[GroupMember]":

@@ -1,6 +1,7 @@
 """What operators refuse when they are given it, as Kafka Streams does, instead of failing later, or never."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from enum import Enum
 from typing import Any, ClassVar
 
@@ -143,6 +144,16 @@ WRONG: dict[str, Callable[[Any], object]] = {
     "windows of negative size": lambda app: window_store("rows", 5, -1),
     "windows that are gone before they end": lambda app: window_store("rows", 5, 10),
     "a session store that keeps nothing": lambda app: session_store("rows", -1),
+    "a time to wait before 0": lambda app: app.table("in").suppress(until_time_limit=-5),
+    "a buffer of less than nothing": lambda app: app.table("in").suppress(until_time_limit=5, records_max=-1),
+    "a buffer of words": lambda app: app.table("in").suppress(until_time_limit=5, records_max="10"),
+    "a buffer of negative bytes": lambda app: app.table("in").suppress(until_time_limit=5, bytes_max=-1),
+    "a join window of no duration": lambda app: JoinWindows.of(5, grace_ms="soon"),
+    "a join window of a fraction": lambda app: JoinWindows(1.5, 5),  # type: ignore[arg-type]
+    "a grace of a join that is no duration": lambda app: app.stream("in").join(
+        app.table("rows", store=Materialized("rows", history_ms=9)), second, grace_ms="soon"
+    ),
+    "a history that is no duration": lambda app: Materialized("rows", history_ms="long"),
     "a negative history of versions": lambda app: versioned_store("rows", -1),
 }
 
@@ -232,6 +243,9 @@ def test_a_partitioner_and_a_function_of_topics_may_take_more_than_they_are_give
 
 def test_join_windows_take_durations_as_other_windows_do() -> None:
     assert JoinWindows.of("5s") == JoinWindows.of(5_000)
+    assert JoinWindows.of("5s", grace_ms="1m") == JoinWindows.of(5_000, grace_ms=60_000)
+    assert JoinWindows("5s", timedelta(seconds=1)).before("2s") == JoinWindows(2_000, 1_000)
+    assert Materialized("rows", history_ms="1h") == Materialized("rows", history_ms=3_600_000)
 
 
 class Scheduling(Processor):

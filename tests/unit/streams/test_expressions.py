@@ -14,7 +14,7 @@ ROW = {"n": 4, "s": "x", "none": None, "in": {"deep": 2}, "yes": True, "no": Fal
     ("expression", "expected"),
     [
         (N + 1, 5), (1 + N, 5), (N - 1, 3), (10 - N, 6), (N * 1.5, 6.0), (2 * N, 8), (N / 8, 0.5), (8 / N, 2.0), (N % 3, 1), (-N, -4),
-        (N / 0, None), (N > 3, True), (N >= 5, False), (N < 5, True), (N <= 4, True), (N == 4, True), (N != 4, False),
+        (N / 0, None), (N % 0, None), (N % 0.0, None), (N > 3, True), (N >= 5, False), (N < 5, True), (N <= 4, True), (N == 4, True), (N != 4, False),
         (field("none") + 1, None), (field("missing") > 1, None), (field("none") == N, None),
         (field("in")["deep"] * 2, 4), (field("in").deep, 2), (field("none").deep, None),
         (field("yes") & field("none"), None), (field("no") & field("none"), False), (field("none") & field("no"), False),
@@ -55,3 +55,6 @@ def test_words_for_mistakes() -> None:
         stream.fliter(lambda v: True)
     with pytest.raises(UserError, match="has no truth of its own"):
         bool(stream.a > 1 and stream.b > 1)
+    for goes_through in (list, sum, lambda numbers: 5 in numbers):  # 0, 1, 2 ... are names of fields, without end
+        with pytest.raises(UserError, match="has no elements"):
+            goes_through(stream.numbers)

@@ -1,10 +1,17 @@
 """`app.add_global_store`: a store that a processor makes of a topic, the same in every task."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from headwater.base.errors import UserError
+from headwater.client.consumer.record import ConsumerRecord
+from headwater.client.types import EARLIEST, LATEST
 from headwater.streams import App, Context, Processor, Record, key_value_store, window_store
 from headwater.streams.engine.read_only_store import ReadOnlyStore
+from headwater.streams.model.record import InputRecord
+from headwater.streams.slot.global_tables import GlobalTables
 
 
 class Highest(Processor):
@@ -216,3 +223,32 @@ def test_the_test_driver_counts_what_global_tables_leave_out() -> None:
     driver.pipe("names", None, 1, 1)
     assert driver.dropped == {"deserialization error": 1, "null key": 1}
     assert [letter.value for letter in driver.read_raw("shop-dead-letters")] == [b"{no json"]
+
+
+def test_rows_that_are_deleted_leave_nothing_behind_in_a_global_store() -> None:
+    """The driver's tasks, and those of a slot: at the start, and of what comes then."""
+    app = App("app", value="text")
+    app.global_table("rows", store="rows")
+    app.stream("in").to("out")
+    with app.test() as driver:
+        for number in range(5):
+            driver.pipe("rows", f"key {number}", "x", 1)
+            driver.pipe("rows", f"key {number}", None if number else "y", 2)
+        assert driver.store("rows").approximate_count() == 1
+
+    offsets = {EARLIEST: 0, LATEST: 4}
+    rows = ((b"a", b"x"), (b"b", b"y"), (b"a", None), (b"b", b"z"))
+    there = [ConsumerRecord("rows", 0, at, 1, 0, *row, (), -1) for at, row in enumerate(rows)]
+    admin = SimpleNamespace(
+        list_offsets=lambda asked, **_: {each: SimpleNamespace(offset=offsets[which]) for each, which in asked.items()}
+    )
+    clients: Any = SimpleNamespace(admin=admin, reader=SimpleNamespace(records=lambda *_, **__: iter(there)))
+    plans = app.topology().sub_topologies()
+    tables = GlobalTables([plan for plan in plans if plan.is_global], app.settings(), {"rows": 1})
+    tables.restore(clients)
+    store = tables.stores["rows"]
+    assert (store.approximate_count(), store.get("b")) == (1, ("z", 1))
+    for offset, key in enumerate((b"b", b"c", b"c"), 4):
+        tables.update(InputRecord("rows", 0, offset, 5, key, None))
+    assert (store.approximate_count(), list(store.all())) == (0, [])
+    tables.close()

@@ -112,6 +112,49 @@ def test_dataclasses() -> None:
         serde.serialize({"number": 1})
 
 
+@dataclass
+class Comment:
+    text: str
+    answers: list["Comment"] = field(default_factory=list)
+    to: "Comment | None" = None
+
+
+@dataclass
+class Keyed:
+    place: tuple[float, str]
+    sizes: tuple[int, ...] = ()
+    by_number: dict[int, str] = field(default_factory=dict)
+    by_color: dict[Color, Line] = field(default_factory=dict)
+    extra: Any = None
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Comment("a", [Comment("b", [Comment("c", to=Comment("a"))]), Comment("d")]),
+        Keyed((1.5, "north"), (1, 2, 3), {7: "seven", -1: "less"}, {Color.RED: Line("a", Decimal(1))}),
+        Keyed((2.0, "")),
+    ],
+)
+def test_dataclasses_within_themselves_and_tuples_and_dicts_of_other_types_come_back(value: Any) -> None:
+    serde = resolve(type(value))
+    assert serde.deserialize(serde.serialize(value)) == value
+
+
+@pytest.mark.parametrize(
+    "data", [b'{"place": [1.5]}', b'{"place": ["x", "y"]}', b'{"place": [1, "y"], "by_number": {"x": "y"}}']
+)
+def test_tuples_and_dicts_that_do_not_fit_are_refused(data: bytes) -> None:
+    with pytest.raises(SerdeError):
+        resolve(Keyed).deserialize(data)
+
+
+@pytest.mark.parametrize("unreadable", [b"data", object()])
+def test_what_nobody_could_read_again_is_not_written_into_json(unreadable: Any) -> None:
+    with pytest.raises(SerdeError, match="JSON has no"):
+        resolve(Keyed).serialize(Keyed((1.0, "x"), extra=[unreadable]))
+
+
 class Model(pydantic.BaseModel):
     number: int
     name: str = "x"

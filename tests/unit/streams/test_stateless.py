@@ -163,6 +163,29 @@ def test_process_values_leaves_keys_alone(app: App) -> None:
         driver.pipe("in", "k", "v", 3)
 
 
+class Reporter(Processor):
+    """Forwards what it has seen under a key of its own, by the clock."""
+
+    def init(self, context: Context) -> None:
+        self.seen = 0
+        context.schedule(100, "wall", lambda now: context.forward(Record("seen", str(self.seen), now)))
+
+    def process(self, record: Record) -> None:
+        self.seen += 1
+        if record.value == "bad":
+            raise ValueError("no good")
+
+
+def test_process_values_forwards_by_the_clock_also_behind_a_record_that_was_left_out() -> None:
+    app = App("app", value="text", on_error="skip")
+    app.stream("in").process_values(Reporter).to("out", value="text")
+    driver = app.test()
+    driver.pipe("in", "k", "bad", 3)
+    driver.advance(100)
+    assert rows(driver) == [("seen", "1", 100)]
+    assert driver.dropped == {"processing error": 1}
+
+
 class Ticker(Processor):
     def init(self, context: Context) -> None:
         self.schedules = [

@@ -2,7 +2,8 @@
 
 import pytest
 
-from headwater.streams import App
+from headwater.base.errors import UserError
+from headwater.streams import App, tumbling
 from headwater.streams.dsl.materialized import Materialized
 from headwater.streams.testing.driver import Driver
 
@@ -148,6 +149,27 @@ def test_sum_min_max() -> None:
         driver.pipe("in", "k", {"n": number}, 0)
     found = {topic: [record.value for record in driver.read(topic)] for topic in ("sum", "min", "max")}
     assert found == {"sum": [3, 4, 6], "min": [3, 1, 1], "max": [3, 3, 3]}
+
+
+def test_what_is_missing_is_left_out_of_sum_min_and_max() -> None:
+    app = App("app")
+    orders = app.stream("orders")
+    for name, grouped in (("all", orders.group_by_key()), ("day", orders.group_by_key().windowed_by(tumbling("1d")))):
+        grouped.sum(orders.n).to_stream(lambda key, value: "k").to(f"{name}-sum")
+        grouped.min(orders.n).to_stream(lambda key, value: "k").to(f"{name}-min")
+        grouped.max(orders.n).to_stream(lambda key, value: "k").to(f"{name}-max")
+    app.table("rows").group_by(lambda row: ("g", row)).sum(orders.n).to_stream().to("rows-sum")
+    with app.test() as driver:
+        for value in ({"n": 3}, {}, {"n": None}, None, {"n": 4}):
+            driver.pipe("orders", "k", value, 0)
+        for value in ({"n": 3}, {}, {"n": 4}, None):
+            driver.pipe("rows", "k", value, 0)
+        for name in ("all", "day"):
+            last = {what: driver.read(f"{name}-{what}")[-1].value for what in ("sum", "min", "max")}
+            assert last == {"sum": 7, "min": 3, "max": 4}
+        assert [record.value for record in driver.read("rows-sum")] == [3, 0, 4, 0]
+    with pytest.raises(UserError, match="needs a function"):
+        orders.group_by_key().sum("n")
 
 
 def test_a_grouped_table_subtracts_what_leaves() -> None:

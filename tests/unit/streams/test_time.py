@@ -64,6 +64,17 @@ def test_extractors_of_ones_own(extract) -> None:
     assert times(App("app", timestamp=extract), 1, value={"at": 9000}) == [9000]
 
 
+def test_a_datetime_of_an_extractor_is_exact_to_the_millisecond() -> None:
+    """As a float, one in 160 was a millisecond less."""
+    app = App("app", value="json", timestamp=lambda value: datetime.fromisoformat(value))
+    moments = ["1987-05-08T20:00:33.458+00:00", "2026-07-01T00:00:00+02:00", "1970-01-01T00:00:00.001999+00:00"]
+    app.stream("in").to("out")
+    with app.test() as driver:
+        for moment in moments:
+            driver.pipe("in", "k", moment, 0)
+        assert [record.timestamp for record in driver.read("out")] == [547_502_433_458, 1_782_856_800_000, 1]
+
+
 @pytest.mark.parametrize("extract", [lambda value: "noon", lambda value: datetime(2026, 1, 1)])  # noqa: DTZ001
 def test_what_an_extractor_may_not_give(extract) -> None:
     with pytest.raises(UserError):

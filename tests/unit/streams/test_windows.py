@@ -20,7 +20,7 @@ from headwater.streams import (
     windowed_serde,
 )
 from headwater.streams.dsl.windows import milliseconds
-from headwater.streams.model.windows import AnyWindows
+from headwater.streams.model.windows import AnyWindows, CalendarWindows
 from headwater.streams.testing.driver import Driver
 
 
@@ -268,6 +268,20 @@ def test_days_in_a_zone_are_emitted_when_they_close() -> None:
     assert rows(driver) == []
     pipe(driver, ("a", next_day))
     assert rows(driver) == [("a", day, next_day, 2, next_day - 1)]
+
+
+@pytest.mark.parametrize("windows", [daily(BERLIN), weekly(BERLIN), monthly(BERLIN), daily("America/New_York")])
+def test_the_first_window_of_a_calendar_begins_at_0_and_is_seen_like_others(windows: CalendarWindows) -> None:
+    first_end = windows.end_of(0)
+    assert windows.windows_for(0) == windows.windows_for(first_end - 1) == [(0, first_end)]
+    driver = counted(windows, "close", retention_ms=70 * 86_400_000)
+    pipe(driver, ("a", 1000), ("b", first_end - 1))
+    assert [(key, start, count) for key, start, (count, _) in driver.store("counts").all()] == [
+        ("a", 0, 1),
+        ("b", 0, 1),
+    ]
+    pipe(driver, ("a", first_end))
+    assert rows(driver) == [("a", 0, first_end, 1, 1000), ("b", 0, first_end, 1, first_end - 1)]
 
 
 def test_words_for_mistakes() -> None:

@@ -170,8 +170,16 @@ def reset(target: Target, path: Path, to_latest: bool, force: bool, dry_run: boo
     from headwater.base.errors import UserError
     from headwater.cli.group_offsets import parse_topic_partitions
     from headwater.cli.resets import Earliest, Latest, plan_reset
-    from headwater.cli.stream_reset import delete_topics, inputs_of, internal_topics, members_of, told
+    from headwater.cli.stream_reset import (
+        delete_topics,
+        inputs_of,
+        internal_topics,
+        members_of,
+        told,
+        topics_of_users,
+    )
     from headwater.client.outcomes import all_or_raise
+    from headwater.streams.topics.patterns import own_topics
 
     app = load_app(path)
     if app.names_brokers and target.connect.bootstrap_server is None and target.connect.profile is None:
@@ -190,7 +198,9 @@ def reset(target: Target, path: Path, to_latest: bool, force: bool, dry_run: boo
     inputs = inputs_of(app, there)
     partitions = parse_topic_partitions(admin, inputs) if inputs else []
     plan = plan_reset(admin, app.name, partitions, Latest() if to_latest else Earliest())
-    doomed = internal_topics(app.name, there)
+    groups = [each.group_id for each in admin.list_groups()]
+    own = own_topics(app.topology(), app.name)
+    doomed = internal_topics(app.name, there, users=topics_of_users(app), own=own, groups=groups)
     if not dry_run:
         if plan.offsets:
             all_or_raise(admin.alter_group_offsets(app.name, plan.offsets))

@@ -36,7 +36,7 @@ def test(path: Path, cases: tuple[Path, ...], partitions: int, show: bool, outpu
     app = load_app(path)
     documents, lines = [], []
     for case in cases:
-        steps = parse(case.read_text(), case.name)
+        steps = parse(_text(case), case.name)
         with app.test(partitions=partitions) as driver:
             outcome = run(driver, steps)
         if show or not outcome.expectations:
@@ -54,3 +54,12 @@ def test(path: Path, cases: tuple[Path, ...], partitions: int, show: bool, outpu
         )
     emit(output, documents, "".join(f"{line}\n" for line in lines))
     return 0 if all(document["ok"] for document in documents) else 1
+
+
+def _text(case: Path) -> str:
+    from headwater.base.errors import UserError
+
+    try:
+        return case.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{case} is no text in UTF-8", f"byte {error.start} is none: {error.reason}") from None

@@ -149,7 +149,8 @@ def _target(options: Options, group: str) -> "ResetTo":
 def _delete_internal(admin: "Admin", options: Options, topics: list[str]) -> None:
     from headwater.cli.stream_reset import delete_topics, internal_topics
 
-    inferred = internal_topics(options.get("application-id") or "", topics)
+    users = [*_list(options, "input-topics"), *_list(options, "intermediate-topics")]
+    inferred = internal_topics(options.get("application-id") or "", topics, users=users)
     named = _list(options, "internal-topics")
     if not set(named) <= set(inferred):
         raise Usage(

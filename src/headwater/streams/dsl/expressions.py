@@ -45,6 +45,14 @@ class Column:
     def __call__(self, *_: Any, **__: Any) -> Any:
         raise UserError(f"{self.text} is a column, not a function", "streams and tables have no method of that name")
 
+    def __iter__(self) -> Any:
+        """Python would take 0, 1, 2 and so on for names of fields, and never come to an end."""
+        raise UserError(
+            f"{self.text} is an expression and has no elements",
+            "",
+            "flat_map_values(...) goes through those of a value",
+        )
+
     def __getitem__(self, name: str) -> "Column":
         """A field within."""
         return Column(_field(self.evaluate, name), f"{self.text}.{name}")
@@ -79,7 +87,7 @@ class Column:
         return binary("/", _divide, other, self)
 
     def __mod__(self, other: Any) -> "Column":
-        return binary("%", operator.mod, self, other)
+        return binary("%", _remainder, self, other)
 
     def __neg__(self) -> "Column":
         return unary("-", operator.neg, self)
@@ -185,6 +193,10 @@ def _field(inner: Evaluate, name: str) -> Evaluate:
 
 def _divide(left: Any, right: Any) -> Any:
     return None if right == 0 else left / right  # as Spark does
+
+
+def _remainder(left: Any, right: Any) -> Any:
+    return None if right == 0 else left % right
 
 
 def binary(sign: str, combine: Callable[[Any, Any], Any], left: Any, right: Any) -> Column:

@@ -94,7 +94,23 @@ def value_of(function: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
     if isinstance(function, Column):
         evaluate = function.evaluate
         return lambda value: evaluate(None, value)
+    if function is not None:
+        check_callable(function, "an aggregation of one field")
     return (lambda value: value) if function is None else function
+
+
+def added(total: Any, value: Any) -> Any:
+    """A value that is None, since its record or its field is, adds nothing: as in SQL."""
+    return total if value is None else total + value
+
+
+def taken_away(total: Any, value: Any) -> Any:
+    return total if value is None else total - value
+
+
+def better(choose: Callable[[Any, Any], Any], best: Any, value: Any) -> Any:
+    """Of `min` and `max`: one that is None does not count."""
+    return value if best is None else best if value is None else choose(best, value)
 
 
 def number_serde(of: Any, given: Any, values: Serde | None) -> Serde:

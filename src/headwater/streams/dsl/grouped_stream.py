@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from headwater.streams.dsl.functions import aggregator, check_callable, number_serde, value_of
+from headwater.streams.dsl.functions import added, aggregator, better, check_callable, number_serde, value_of
 from headwater.streams.dsl.materialized import Kept, StoreLike, keep, keep_count
 from headwater.streams.dsl.table import Table
 from headwater.streams.engine.stream_aggregate import StreamAggregate, one_more, zero
@@ -124,7 +124,7 @@ class GroupedStream:
     ) -> Table:
         """The sum of the values, or of what a function takes from them."""
         take, serde = value_of(of), number_serde(of, value, self.grouping.value)
-        return self.aggregate(zero, lambda total, value: total + take(value), name=name, store=store, value=serde)
+        return self.aggregate(zero, lambda total, value: added(total, take(value)), name=name, store=store, value=serde)
 
     def min(
         self,
@@ -158,7 +158,7 @@ class GroupedStream:
     ) -> Table:
         take, serde = value_of(of), number_serde(of, value, self.grouping.value)
         return self.aggregate(
-            _nothing, lambda best, value: _better(choose, best, take(value)), name=name, store=store, value=serde
+            _nothing, lambda best, value: better(choose, best, take(value)), name=name, store=store, value=serde
         )
 
     def cogroup(self, aggregate: Callable[..., Any]) -> "CogroupedStream":
@@ -186,7 +186,3 @@ class GroupedStream:
 
 def _nothing() -> None:
     return None
-
-
-def _better(choose: Callable[[Any, Any], Any], best: Any, value: Any) -> Any:
-    return value if best is None else choose(best, value)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from headwater.streams.dsl.functions import aggregator, check_callable, number_serde, value_of
+from headwater.streams.dsl.functions import added, aggregator, check_callable, number_serde, taken_away, value_of
 from headwater.streams.dsl.materialized import Kept, StoreLike, keep
 from headwater.streams.dsl.table import Table
 from headwater.streams.engine.table_aggregate import TableAggregate
@@ -95,8 +95,8 @@ class GroupedTable:
         take, serde = value_of(of), number_serde(of, value, self._value)
         return self.aggregate(
             lambda: 0,
-            lambda total, value: total + take(value),
-            lambda total, value: total - take(value),
+            lambda total, value: added(total, take(value)),
+            lambda total, value: taken_away(total, take(value)),
             name=name,
             store=store,
             value=serde,

@@ -7,7 +7,7 @@ from typing import Final
 from headwater.base.errors import UserError
 from headwater.streams.dsl.store_types import store_type
 from headwater.streams.dsl.time_to_live import refuse_ttl, time_to_live
-from headwater.streams.dsl.windows import Duration
+from headwater.streams.dsl.windows import Duration, milliseconds
 from headwater.streams.plan.graph import Graph
 from headwater.streams.serdes.port import Serde
 from headwater.streams.serdes.resolving import SerdeLike, resolve_optional
@@ -39,8 +39,11 @@ class Materialized:
     def __post_init__(self) -> None:
         check_optional_name(self.name, "a store")
         for option in ("retention_ms", "history_ms"):
+            given = getattr(self, option)
+            if given is not None:
+                object.__setattr__(self, option, milliseconds(given, option))
             if (getattr(self, option) or 0) < 0:
-                raise UserError(f"{option} of a store cannot be {getattr(self, option)}", "it must not be negative")
+                raise UserError(f"{option} of a store cannot be {given}", "it must not be negative")
 
 
 _WHO_CAN: Final = "app.table, to_table, and count, reduce and aggregate of a grouped stream can"

@@ -18,6 +18,7 @@ from headwater.streams.dsl.materialized import Materialized, StoreLike, material
 from headwater.streams.dsl.partners import check_partner
 from headwater.streams.dsl.store_types import store_type
 from headwater.streams.dsl.table import Table
+from headwater.streams.dsl.windows import milliseconds
 from headwater.streams.engine.stream_join import (
     JoinWindowKeeper,
     Sides,
@@ -261,7 +262,8 @@ def _with_table(
     stream: "Stream", table: Table, joiner: Callable[[Any, Any, Any], Any], left: bool, given: JoinOptions
 ) -> "Stream":
     this = _repartitioned(stream, given.name)
-    graph, app, grace_ms = this.graph, this.app, given.grace_ms
+    graph, app = this.graph, this.app
+    grace_ms = None if given.grace_ms is None else milliseconds(given.grace_ms, "grace")
     if grace_ms is not None and grace_ms < 0:
         raise UserError(f"{given.operator} has a grace of {grace_ms} ms", "it must not be negative")
     sources = this.sources | table.sources

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from headwater.base.errors import UserError
 from headwater.streams.dsl.windows import Duration, milliseconds
 from headwater.streams.engine.suppress import Suppression, TableSuppress
+from headwater.streams.model.time import whole
 from headwater.streams.plan.graph import GraphNode, ProcessorGraphNode
 from headwater.streams.stores.spec import StoreSpec
 from headwater.streams.topology.name_rules import check_optional_name
@@ -38,6 +39,9 @@ def suppress(
             "Final results cannot go out early", "they would not be final", "leave emit_early_when_full out"
         )
     check_optional_name(name, "an operator")
+    records_max, bytes_max = _limit("records_max", records_max), _limit("bytes_max", bytes_max)
+    if until_time_limit is not None and milliseconds(until_time_limit, "time limit") < 0:
+        raise UserError(f"The time limit of suppress is {until_time_limit!r}", "it must not be negative")
     graph = table.graph
     node_name = graph.new_name("KTABLE-SUPPRESS-") if name is None else name
     wait = find_grace(table.node, "") if until_window_closes else milliseconds(until_time_limit or 0, "time limit")
@@ -51,6 +55,14 @@ def suppress(
     behind = table.after(node_name, supplier, None, table.value_serde, node=node)
     behind.sources = frozenset({table.name})
     return behind
+
+
+def _limit(name: str, given: object) -> int | None:
+    """Of what is held back. 0 holds nothing back."""
+    found = None if given is None else whole(given)
+    if given is not None and (found is None or found < 0):
+        raise UserError(f"{name} of suppress is {given!r}", "a whole number is needed, not negative; None: no limit")
+    return found
 
 
 def find_grace(node: GraphNode, chain: str) -> int:

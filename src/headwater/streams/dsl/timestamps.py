@@ -6,8 +6,8 @@ leaves the record out.
 """
 
 from collections.abc import Callable
-from datetime import datetime
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
 
 from headwater.base.errors import UserError
 from headwater.streams.dsl.functions import positional_parameters
@@ -20,6 +20,7 @@ from headwater.streams.model.time import (
     wallclock_timestamp,
 )
 
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _STOCK = (
     fail_on_invalid_timestamp,
     log_and_skip_on_invalid_timestamp,
@@ -58,7 +59,7 @@ def _milliseconds(found: Any) -> int:
     if isinstance(found, datetime):
         if found.tzinfo is None:
             raise ValueError(f"the timestamp {found} has no time zone, so it could mean any instant")
-        return int(found.timestamp() * 1000)
+        return (found - _EPOCH) // timedelta(milliseconds=1)  # in whole numbers: a float would be one less now and then
     if isinstance(found, int) and not isinstance(found, bool):
         if found > TIMESTAMP_MAX:
             raise ValueError(f"{found} is no time in milliseconds that brokers know")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Literal, get_args
 
 from headwater.base.errors import UserError
-from headwater.streams.dsl.functions import aggregator, check_callable, joiner, number_serde, value_of
+from headwater.streams.dsl.functions import added, aggregator, better, check_callable, joiner, number_serde, value_of
 from headwater.streams.dsl.grouped_stream import Grouping
 from headwater.streams.dsl.materialized import Kept, StoreLike, keep, keep_count
 from headwater.streams.dsl.store_types import store_type
@@ -98,7 +98,7 @@ class WindowedStream:
         take, serde = value_of(of), number_serde(of, value, self._grouping.value)
         return self.aggregate(
             zero,
-            lambda total, value: total + take(value),
+            lambda total, value: added(total, take(value)),
             lambda one, two: one + two,
             name=name,
             store=store,
@@ -136,12 +136,13 @@ class WindowedStream:
         value: SerdeLike | None,
     ) -> Table:
         take, serde = value_of(of), number_serde(of, value, self._grouping.value)
-
-        def better(best: Any, other: Any) -> Any:
-            return other if best is None else best if other is None else choose(best, other)
-
         return self.aggregate(
-            nothing, lambda best, value: better(best, take(value)), better, name=name, store=store, value=serde
+            nothing,
+            lambda best, value: better(choose, best, take(value)),
+            lambda one, two: better(choose, one, two),
+            name=name,
+            store=store,
+            value=serde,
         )
 
     def _keep(self, store: StoreLike, prefix: str, value: Serde | None) -> Kept:

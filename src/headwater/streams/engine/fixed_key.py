@@ -48,8 +48,10 @@ class FixedKeyProcessor(Processor):
         fixed = self._fixed
         assert fixed is not None
         fixed.key, fixed.in_process = record.key, True
-        self.inner.process(record)
-        fixed.in_process = False
+        try:
+            self.inner.process(record)
+        finally:  # a failure may be survived, and a punctuator comes next
+            fixed.in_process = False
 
     def close(self) -> None:
         self.inner.close()

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headwater.streams.engine.emit_on_close import ClosingProcessor, EmitOnClose
+from headwater.streams.engine.stream_aggregate import may_change
 from headwater.streams.engine.table import StoredTable, View, forwards_when_flushed
 from headwater.streams.engine.typed_stores import ValueAndTimestamp
 from headwater.streams.engine.window_aggregate import Aggregator
@@ -109,8 +110,12 @@ class SessionAggregateProcessor(ClosingProcessor):
         else:
             if (start, end) != (timestamp, timestamp):
                 for _, other_start, other_end, value in merged:
+                    old = value
+                    if self._send_old_values and not self._cached and may_change(old):  # by the merger
+                        again = self._store.get(key, other_start, other_end)
+                        old = old if again is None else again
                     self._store.remove(key, other_start, other_end)
-                    self._update(Windowed(key, other_start, other_end), value, None)
+                    self._update(Windowed(key, other_start, other_end), old, None)
             aggregate = self._aggregator(key, record.value, aggregate)
             self._store.put(key, start, end, aggregate)
             self._update(Windowed(key, start, end), None, aggregate)

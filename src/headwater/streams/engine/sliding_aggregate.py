@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headwater.streams.engine.emit_on_close import ClosingProcessor, EmitOnClose
+from headwater.streams.engine.stream_aggregate import may_change
 from headwater.streams.engine.table import StoredTable, View, forwards_when_flushed
 from headwater.streams.engine.typed_stores import ValueAndTimestamp
 from headwater.streams.engine.window_aggregate import Aggregator, WindowGetter
@@ -103,6 +104,7 @@ class SlidingAggregateProcessor(ClosingProcessor):
         at, difference = record.timestamp, self._difference
         starts: set[int] = set()
         left: ValueAndTimestamp | None = None  # the window that the new left one goes on from
+        goes_on_from: Any = None  # its aggregate, for the function to change
         right: ValueAndTimestamp | None = None  # the one that holds what the new right one begins with
         left_exists = right_exists = False
         previous: int | None = None  # the timestamp of the record before this one
@@ -123,13 +125,16 @@ class SlidingAggregateProcessor(ClosingProcessor):
                 previous = window[1]
             else:
                 left, previous = window, window[1]
+                goes_on_from = self._fresh(record.key, start) if may_change(window[0]) else window[0]
                 break
         if previous is not None and previous + 1 not in starts and previous + 1 + difference >= at:
-            self._update(record, previous + 1, (self._initializer(), at), close_time)
+            self._begin(record, previous + 1, close_time)
         if not left_exists:
             goes_on = left is not None and previous is not None and at - difference <= previous
-            begun = left[0] if goes_on and left is not None else self._initializer()
-            self._update(record, at - difference, (begun, at), close_time)
+            if goes_on and left is not None:
+                self._update(record, at - difference, (left[0], at), close_time, lambda: goes_on_from)
+            else:
+                self._begin(record, at - difference, close_time)
         if not right_exists:
             self._create_right(record, right)
 
@@ -156,8 +161,15 @@ class SlidingAggregateProcessor(ClosingProcessor):
         if not right_exists:
             self._create_right(record, right)
         if previous is not None and previous + 1 not in starts:
-            self._update(record, previous + 1, (self._initializer(), at), close_time)
-        self._update(record, 0, combined or (self._initializer(), at), close_time)
+            self._begin(record, previous + 1, close_time)
+        if combined is not None:
+            self._update(record, 0, combined, close_time)
+        else:
+            self._begin(record, 0, close_time)
+
+    def _begin(self, record: Record, start: int, close_time: int) -> None:
+        """A window that this record is the first of."""
+        self._update(record, start, (self._initializer(), record.timestamp), close_time, self._initializer)
 
     def _create_right(self, record: Record, right: ValueAndTimestamp | None) -> None:
         """What came later than this record, and is in reach, gets a window without it."""
@@ -166,12 +178,28 @@ class SlidingAggregateProcessor(ClosingProcessor):
             self._store.put(record.key, right, start)
             self._forward(record, start, None, right[0], right[1])
 
-    def _update(self, record: Record, start: int, window: ValueAndTimestamp, close_time: int) -> None:
+    def _fresh(self, key: Any, start: int) -> Any:
+        """The aggregate of a window once more; None if it has expired meanwhile."""
+        found = self._store.get(key, start)
+        return None if found is None else found[0]
+
+    def _update(
+        self,
+        record: Record,
+        start: int,
+        window: ValueAndTimestamp,
+        close_time: int,
+        fresh: Callable[[], Any] | None = None,
+    ) -> None:
+        """`fresh` gives the aggregate once more, of a window that is not in the store."""
         if start + self._difference < close_time:
             self.context.drop_late(close_time - start - self._difference)
             return
-        old = window[0]
-        new = self._aggregator(record.key, record.value, old)
+        old, mine = window[0], window[0]
+        if may_change(mine):  # the window may begin another one yet, and is the old value of the change
+            again = fresh() if fresh is not None else self._fresh(record.key, start)
+            mine = mine if again is None else again
+        new = self._aggregator(record.key, record.value, mine)
         timestamp = record.timestamp if old is None else max(record.timestamp, window[1])
         self._store.put(record.key, None if new is None else (new, timestamp), start)
         self._forward(record, start, old, new, timestamp)

@@ -4,11 +4,13 @@ The row's timestamp is the largest of its records'. Records without a key or val
 """
 
 from collections.abc import Callable
-from typing import Any
+from decimal import Decimal
+from types import NoneType
+from typing import Any, Final
 
 from headwater.streams.engine.expiry import ExpiringTable
 from headwater.streams.engine.table import StoredTable, forward_change, forwards_when_flushed
-from headwater.streams.engine.typed_stores import IS_LATEST, NOT_PUT
+from headwater.streams.engine.typed_stores import IS_LATEST, NOT_PUT, ValueAndTimestamp
 from headwater.streams.model.processor import Context, Processor
 from headwater.streams.model.record import Record
 
@@ -20,6 +22,23 @@ def one_more(key: Any, value: Any, total: int) -> int:  # noqa: ARG001
 
 def zero() -> int:
     return 0
+
+
+_FIXED: Final = frozenset((NoneType, bool, int, float, str, bytes, Decimal))
+
+
+def may_change(aggregate: Any) -> bool:
+    """Whether the function that was given this aggregate may have changed it: in Python that is how lists and dicts
+    are added to. As the old value of a change it must be what it was, or what is subtracted later is the new one.
+    """
+    return aggregate.__class__ not in _FIXED
+
+
+def again(found: ValueAndTimestamp | None, initializer: Callable[[], Any] | None) -> Any:
+    """The aggregate as it was, from the store as it still is."""
+    if found is not None:
+        return found[0]
+    return None if initializer is None else initializer()
 
 
 class StreamAggregate(StoredTable):
@@ -76,6 +95,8 @@ class StreamAggregateProcessor(ExpiringTable):
             old = self.initializer()  # Kafka Streams sends this one as the old value
             new = self.aggregator(key, value, old)
         store = self._store
+        if self.send_old_values and not self.cached and may_change(old):
+            old = again(store.get(key), self.initializer)
         code = store.put(key, new, record.timestamp if new is None and not store.versioned else timestamp)
         if code != NOT_PUT and not self.cached:
             sent = old if self.send_old_values else None

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headwater.base.errors import UserError
+from headwater.streams.engine.stream_aggregate import again, may_change
 from headwater.streams.engine.table import StoredTable, forward_change, forwards_when_flushed
 from headwater.streams.engine.typed_stores import IS_LATEST, NOT_PUT
 from headwater.streams.model.processor import Context, Processor
@@ -69,6 +70,8 @@ class TableAggregateProcessor(Processor):
                 new = self._add(key, change.new, self._initializer())
                 timestamp = latest
         store = self._store
+        if self._send_old_values and not self._cached and may_change(old):
+            old = again(store.get(key), None)
         code = store.put(key, new, record.timestamp if new is None and not store.versioned else timestamp)
         if code != NOT_PUT and not self._cached:
             sent = old if self._send_old_values else None

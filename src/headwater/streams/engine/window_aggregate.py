@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headwater.streams.engine.emit_on_close import ClosingProcessor, EmitOnClose
-from headwater.streams.engine.stream_aggregate import one_more
+from headwater.streams.engine.stream_aggregate import again, may_change, one_more
 from headwater.streams.engine.table import StoredTable, View, forwards_when_flushed
 from headwater.streams.engine.typed_stores import ValueAndTimestamp
 from headwater.streams.model.processor import Context, Processor
@@ -133,6 +133,8 @@ class WindowAggregateProcessor(ClosingProcessor):
             if found[1] > timestamp:
                 timestamp = found[1]
         new = self.aggregator(key, record.value, old)
+        if self.send_old_values and self._emit is None and not self.cached and may_change(old):
+            old = again(self._store.get(key, start), self.initializer)
         self._store.put(key, None if new is None else (new, timestamp), start)
         if self._emit is None and not self.cached:
             change = Change(new, old if self.send_old_values else None)

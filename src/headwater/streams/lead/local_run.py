@@ -62,7 +62,7 @@ class LocalRun:
 
     def stop(self) -> None:
         """Commits and ends. While brokers are away it ends without: the next run processes again what was not
-        committed.
+        committed. A function of the application that calls this is not held up: the run ends when it has returned.
         """
         self._stopping.set()
         self.wait()

@@ -27,11 +27,16 @@ class RunThread:
         return self._thread.is_alive()
 
     def join(self) -> None:
-        """Until it has ended, however."""
-        self._thread.join()
+        """Until it has ended, however. The run itself cannot wait for its end."""
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Until it has ended; False if it has not within `timeout` seconds. Raises what ended it."""
+        """Until it has ended; False if it has not within `timeout` seconds, or if it is the run itself that asks: a
+        function of the application, which must return first. Raises what ended it.
+        """
+        if threading.current_thread() is self._thread:
+            return False
         self._thread.join(timeout)
         if self._thread.is_alive():
             return False

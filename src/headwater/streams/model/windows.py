@@ -78,7 +78,9 @@ class UnlimitedWindows:
 
 @dataclass(frozen=True, slots=True)
 class CalendarWindows:
-    """Days, weeks or months of a time zone: from midnight to midnight there, so 23 or 25 hours when clocks change."""
+    """Days, weeks or months of a time zone: from midnight to midnight there, so 23 or 25 hours when clocks change. The
+    first one begins at 0, as no window begins before: stores and those who ask them look from there on.
+    """
 
     unit: str  # day, week (from Monday), month
     zone: str
@@ -91,7 +93,7 @@ class CalendarWindows:
 
     def windows_for(self, timestamp: int) -> list[tuple[int, int]]:
         start = self._midnight(timestamp)
-        return [(_ms(start), _ms(self._next(start)))]
+        return [(max(0, _ms(start)), _ms(self._next(start)))]
 
     def end_of(self, start: int) -> int:
         return _ms(self._next(self._midnight(start)))

@@ -19,23 +19,30 @@ from urllib.parse import quote, urlencode, urlsplit
 from headwater.base.errors import UserError
 
 _TIMEOUT_S: Final = 60.0
+_WRITE_IT: Final = "Write it as http://127.0.0.1:7001"
 _NO_SUCH_KEY: Final = 40401
 TOKEN_VARIABLE: Final = "HEADWATER_QUERY_TOKEN"
 
 
 def connect(url: str, token: str | None = None) -> "Application":
     """`token`: the run's secret; by default what HEADWATER_QUERY_TOKEN holds."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as problem:
+        raise UserError(f"{url} is no address for queries", str(problem), _WRITE_IT) from None
     if parts.scheme != "http" or parts.hostname is None:
-        raise UserError(f"{url} is no address for queries", "", "Write it as http://127.0.0.1:7001")
-    found = token or os.environ.get(TOKEN_VARIABLE)
+        raise UserError(f"{url} is no address for queries", "", _WRITE_IT)
+    found = (token or os.environ.get(TOKEN_VARIABLE) or "").strip()  # a file that holds it ends with a newline
     if not found:
         raise UserError(
             "The secret of the run is missing",
             f"neither token= nor {TOKEN_VARIABLE} gives it",
             "It is `run.queries.token`",
         )
-    return Application(parts.hostname, parts.port or 80, found)
+    if not found.isascii() or not found.isprintable():
+        raise UserError("The secret of the run is no good", "it has characters that no secret has")
+    return Application(parts.hostname, port or 80, found)
 
 
 class Application:
@@ -61,12 +68,18 @@ class Application:
     def ask(self, path: str, **parameters: str) -> Any:
         """The document at a path; None where there is nothing under a key."""
         target = path + (f"?{urlencode(parameters)}" if parameters else "")
+        where = f"{self._connection.host}:{self._connection.port}"
         try:
             status, body = self._exchange(target)
+            document = json.loads(body) if body else {}
         except OSError as problem:
-            where = f"{self._connection.host}:{self._connection.port}"
             raise UserError(f"{where} does not answer", str(problem), "Does the application run?") from None
-        document = json.loads(body) if body else {}
+        except (http.client.HTTPException, ValueError) as problem:
+            self._connection.close()
+            why = str(problem) or type(problem).__name__
+            raise UserError(f"What answers at {where} is no application", why, "Is it the port of --queries?") from None
+        if not isinstance(document, dict):
+            raise UserError(f"What answers at {where} is no application", "its answer is another", "")
         if status == 200:
             return document
         if document.get("error_code") == _NO_SUCH_KEY:
@@ -180,4 +193,9 @@ class Rows(list[dict[str, Any]]):
 def _written(key: Any) -> tuple[str, str]:
     if isinstance(key, bytes):
         return "base64", base64.b64encode(key).decode()
-    return "json", json.dumps(key, ensure_ascii=False)
+    try:
+        return "json", json.dumps(key, ensure_ascii=False)
+    except (TypeError, ValueError) as problem:
+        raise UserError(
+            f"{key!r} cannot be sent as a key", str(problem), "Give it as JSON knows it, or its bytes"
+        ) from None

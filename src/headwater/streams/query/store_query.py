@@ -42,6 +42,7 @@ class Operation:
     ordered: bool = True  # takes `reverse`
 
 
+_FORMS: Final = ("", "_json", "_base64")
 _SPAN: Final = {"from": 0, "to": LONG_MAX}
 OPERATIONS: Final[Mapping[StoreKind, Mapping[str, Operation]]] = {
     StoreKind.KEY_VALUE: {
@@ -89,6 +90,7 @@ def parse(kind: StoreKind, name: str, given: Mapping[str, str], key: Serde) -> S
     operation = known.get(name)
     if operation is None:
         raise BadStoreQuery(f"A {kind} store has no {name[:50]!r}; it has {', '.join(known)}")
+    _refuse_unknown(name, operation, given)
     keys = [_key(parameter, given, key) for parameter in operation.keys]
     for parameter, found in zip(operation.keys, keys, strict=True):
         if found is None:
@@ -99,13 +101,26 @@ def parse(kind: StoreKind, name: str, given: Mapping[str, str], key: Serde) -> S
         if at is None:
             raise BadStoreQuery(f"{name} needs a parameter {parameter}")
         arguments.append(at)
-    reverse = given.get("reverse", "false").lower() == "true"
+    said = given.get("reverse", "false").lower()
+    if said not in ("true", "false"):
+        raise BadStoreQuery(f"reverse is true or false, not {said[:50]!r}")
+    reverse = said == "true"
     if reverse and not operation.ordered:
         raise BadStoreQuery(f"{name} takes no reverse")
     limit = _integer("limit", given, ROWS_MAX) or 0
     if not 1 <= limit <= ROWS_MAX:
         raise BadStoreQuery(f"limit is from 1 to {ROWS_MAX}")
     return StoreQuery(operation, tuple(arguments), reverse, limit, keys[0] if keys else None)
+
+
+def _refuse_unknown(name: str, operation: Operation, given: Mapping[str, str]) -> None:
+    """A slip in an optional one would be an answer to another question."""
+    keys = [*operation.keys, *operation.optional_keys]
+    known = [*keys, *operation.times, "limit", "reverse"]
+    forms = {f"{key}{form}" for key in keys for form in _FORMS}
+    unknown = [parameter for parameter in given if parameter not in known and parameter not in forms]
+    if unknown:
+        raise BadStoreQuery(f"{name} has no parameter {unknown[0][:50]!r}; it has {', '.join(known)}")
 
 
 def _integer(name: str, given: Mapping[str, str], default: int | None) -> int | None:

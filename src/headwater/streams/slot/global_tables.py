@@ -25,7 +25,8 @@ from headwater.streams.topology.topology import SubTopology, global_topology
 class GlobalTables:
     def __init__(self, plans: list[SubTopology], settings: TaskSettings, topics: Mapping[str, int]) -> None:
         plan = global_topology(plans)
-        self._task = None if plan is None else Task(plan, 0, settings, MemoryState())
+        self._state = MemoryState()
+        self._task = None if plan is None else Task(plan, 0, settings, self._state)
         self._topics = set() if self._task is None else {topic for topic, _ in self._task.group.queues}
         self.pending: list[OutputRecord] = []  # until a commit has written them
         self._dropped: dict[str, int] = {}
@@ -58,6 +59,7 @@ class GlobalTables:
                 self.update(_input(record))
             follow[partition] = end.offset
         self._task.restoring = False
+        self._state.commit({})
         return follow
 
     def __contains__(self, topic: str) -> bool:
@@ -70,6 +72,8 @@ class GlobalTables:
         task.add(record.topic, [record])
         task.process_next()
         output = task.collect()
+        if not task.restoring:  # what is pending would keep each key that was ever deleted
+            self._state.commit({})
         self.pending += output.records
         for reason, count in output.dropped.items():
             self._dropped[reason] = self._dropped.get(reason, 0) + count

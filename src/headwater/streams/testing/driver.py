@@ -18,6 +18,7 @@ from headwater.streams.model.record import NO_HEADERS, Headers, InputRecord, Out
 from headwater.streams.model.time import whole
 from headwater.streams.serdes.port import Serde
 from headwater.streams.stores.memory import MemoryState
+from headwater.streams.topology.stores import StorePlan
 from headwater.streams.topology.topology import SinkNode, SourceNode, Topology, global_topology
 
 if TYPE_CHECKING:
@@ -80,7 +81,8 @@ class Driver:
         ).with_cache()
         plans = topology.sub_topologies()
         together = global_topology(plans)
-        self._globals = [] if together is None else [Task(together, 0, settings, MemoryState(), now_ms=now_ms)]
+        self._state_of_globals = MemoryState()
+        self._globals = [] if together is None else [Task(together, 0, settings, self._state_of_globals, now_ms=now_ms)]
         shared = {name: store for task in self._globals for name, store in task.stores.items()}
         for plan in plans:
             for partition in () if plan.is_global else range(partitions):
@@ -188,10 +190,14 @@ class Driver:
         return self._serdes_of(topic)
 
     def serdes_of_store(self, name: str) -> tuple[Serde, Serde]:
+        plan = self.plan_of_store(name)
+        return plan.key or self.app.default_key, plan.value or self.app.default_value
+
+    def plan_of_store(self, name: str) -> StorePlan:
         for task in [*self.tasks, *self._globals]:
             for plan in task.plan.stores:
                 if plan.name == name:
-                    return plan.key or self.app.default_key, plan.value or self.app.default_value
+                    return plan
         self.store(name)
         raise AssertionError("a store without a plan")
 
@@ -301,7 +307,9 @@ class Driver:
         task.wall_clock_ms = self.now_ms
         task.add(record.topic, [raw])
         task.process_next()
-        self._take(task.collect())
+        output = task.collect()
+        self._state_of_globals.commit({})
+        self._take(output)
 
     def _partition(self, key: bytes | None) -> int:
         if key is None or self.partitions == 1:

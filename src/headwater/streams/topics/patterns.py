@@ -31,10 +31,17 @@ def topics_of_patterns(topology: Topology, application_id: str, names: Iterable[
     return {topic for pattern in patterns for topic in _matching(pattern, others)}
 
 
-def _of_others(topology: Topology, application_id: str, names: Iterable[str]) -> list[str]:
+def own_topics(topology: Topology, application_id: str) -> set[str]:
+    """The application's internal topics, as it is now."""
     own = {f"{application_id}-{name}" for name in topology.internal_topics}
-    own |= {store.changelog_topic(application_id) or "" for store in topology.stores.values()}
-    return sorted(set(names) - own)
+    changelogs = {
+        store.changelog_topic(application_id) for store in topology.stores.values() if store.source_topic is None
+    }
+    return own | {topic for topic in changelogs if topic is not None}
+
+
+def _of_others(topology: Topology, application_id: str, names: Iterable[str]) -> list[str]:
+    return sorted(set(names) - own_topics(topology, application_id))
 
 
 def _matching(pattern: str, names: Iterable[str]) -> list[str]:

@@ -38,3 +38,17 @@ def test_its_state_is_told_before_anybody_hears_of_the_end() -> None:
     thread.start()
     thread.join()
     assert told == ["run", "state", "heard"]
+
+
+def test_what_it_runs_may_ask_for_its_end_and_does_not_wait_for_itself() -> None:
+    found: list[bool] = []
+
+    def ask() -> None:
+        found.append(thread.wait())
+        thread.join()
+
+    thread = RunThread(ask, "run")
+    thread.end.add(ask)
+    thread.start()
+    assert thread.wait(PATIENCE_S)
+    assert found == [False, False]

@@ -1,5 +1,6 @@
 """Interactive queries: what is asked, what is answered, over HTTP and over several hosts; without a broker."""
 
+import socket
 import subprocess
 import sys
 import threading
@@ -185,6 +186,45 @@ def test_what_is_wrong_is_said(served: Any) -> None:
         task.ready = False
     with pytest.raises(UserError, match="503"):
         client.store("counts").get("apple")
+
+
+def test_the_secret_may_be_read_from_its_file(served: Any) -> None:
+    url = served[0].metadata["hosts"][0]["url"]
+    with connect(url, f"{TOKEN}\n") as client:
+        assert client.store("counts").get("apple")["value"] == 2
+    with pytest.raises(UserError, match="no good"):
+        connect(url, "two\nlines")
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:7001", "http://127.0.0.1:99999999", "http://[::1", "http://a:b"])
+def test_an_address_that_is_none_is_refused_in_words(url: str) -> None:
+    with pytest.raises(UserError, match="no address for queries"):
+        connect(url, TOKEN)
+
+
+@pytest.mark.parametrize(
+    "said", [b"SSH-2.0 hello\r\n", b"HTTP/1.0 200 OK\r\n\r\n<html>", b"HTTP/1.0 200 OK\r\n\r\n[1]"]
+)
+def test_something_else_that_answers_is_told_as_such(said: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer_once() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(said)
+
+        thread = threading.Thread(target=answer_once)
+        thread.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        with connect(url, TOKEN) as client, pytest.raises(UserError, match="is no application"):
+            _ = client.metadata
+        thread.join()
+
+
+def test_a_key_that_json_does_not_know_is_refused_in_words(served: Any) -> None:
+    with pytest.raises(UserError, match="cannot be sent as a key"):
+        served[0].store("counts").get(Order("a", 1))
 
 
 def test_without_the_secret_nothing_is_said(served: Any) -> None:
@@ -448,6 +488,10 @@ def test_json_tells_texts_and_numbers_apart() -> None:
         ("get", {"key": "9223372036854775808"}, "out of its range"),
         ("get", {"key_json": '"x"'}, "the object is a str"),
         ("range", {"lower_json": "[1]"}, "the object is a list"),
+        ("range", {"form": "a"}, "no parameter 'form'"),
+        ("all", {"limt": "1"}, "it has limit, reverse"),
+        ("get", {"key": "1", "start": "5"}, "no parameter 'start'"),
+        ("all", {"reverse": "yes"}, "true or false"),
         ("all", {"limit": "0"}, "limit"),
         ("all", {"limit": "many"}, "whole number"),
         ("prefix", {"prefix": "1", "reverse": "true"}, "reverse"),

@@ -9,7 +9,7 @@ import pytest
 
 from headwater.base.errors import UserError
 from headwater.cli.root import run as headwater
-from headwater.streams import App, Processor, Record, key_value_store, tumbling
+from headwater.streams import App, Processor, Record, key_value_store, session, tumbling
 from headwater.streams.testing.cases import Outcome, parse, run
 from headwater.streams.testing.driver import Driver
 
@@ -33,6 +33,7 @@ def orders() -> App:
         lambda: 0, lambda total, order: total + order.amount, store="totals", value="long"
     ).to_stream().to("totals", value="long")
     grouped.windowed_by(tumbling("10s")).count(store="windows").to_stream().to("windows")
+    grouped.windowed_by(session("10s")).count(store="sessions")
     orders.process(Reminder).to("later")
     return app
 
@@ -97,6 +98,74 @@ def test_a_case_that_makes_no_sense_is_refused(line: str, said: str) -> None:
         parse(line)
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('{"advance_ms": "x"}', "advance_ms"),
+        ('{"topic": "orders", "timestamp": "now"}', "timestamp"),
+        ('{"topic": "orders", "partition": "first"}', "partition"),
+        ('{"topic": "orders", "headers": [1]}', "headers"),
+        ('{"topic": "orders", "headers": {"h": 5}}', "headers"),
+        ('{"expect_store": "totals", "key": "ann", "partition": "x"}', "partition"),
+        ('{"expect_store": "totals", "value": null}', "names no key"),
+        ('{"expect_store": "totals", "key": 5}', "does not fit the store totals"),
+        ('{"expect_store": "windows", "key": "ann"}', "a store of windows"),
+        ('{"expect_store": "windows", "key": {"key": "ann"}}', "start are needed"),
+        ('{"expect_store": "sessions", "key": {"key": "ann", "start": 0}}', "start and end are needed"),
+    ],
+)
+def test_a_line_with_what_cannot_be_is_refused_in_words(line: str, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        outcome(line)
+
+
+def test_a_store_of_windows_or_sessions_is_looked_into_by_their_times() -> None:
+    found = outcome(
+        """
+        {"expect_store": "windows", "key": {"key": "ann", "start": 0}, "value": 2, "timestamp": 2000}
+        {"expect_store": "windows", "key": {"key": "ann", "start": 10000, "end": 20000}, "value": null}
+        {"expect_store": "sessions", "key": {"key": "ann", "start": 1000, "end": 2000}, "value": 2}
+        {"expect_store": "sessions", "key": {"key": "ann", "start": 1000, "end": 1000}, "value": 1}
+        """
+    )
+    assert found.differences == [
+        'line 9: sessions has value null under {"key": "ann", "start": 1000, "end": 1000}, expected 1'
+    ]
+
+
+def test_dead_letters_of_any_bytes_are_shown_and_compared() -> None:
+    app = App("app", on_error="dead_letter")
+    app.stream("in", key="long").map_values(lambda value: 1 / value).to("out", key="long")
+    with app.test() as driver:
+        found = run(
+            driver,
+            parse(
+                """
+                {"topic": "in", "key": 200, "value": 0, "headers": {"none": null, "h": "x"}}
+                {"expect": "app-dead-letters", "key": {"base64": "AAAAAAAAAMg="}, "value": 0}
+                """
+            ),
+        )
+    assert found.differences == []
+    headers = found.outputs[0]["headers"]
+    assert (headers["none"], headers["h"], headers["__streams.errors.exception"]) == (None, "x", "ZeroDivisionError")
+
+
+def test_a_topic_of_ones_own_that_is_read_again_is_an_output_whatever_its_name() -> None:
+    app = App("orders", value="text")
+    large = app.stream("orders").through("orders-large")
+    large.group_by(lambda value: value, name="by").count().to_stream().to("counts", value="long")
+    lines = """
+        {"topic": "orders", "key": "1", "value": "x"}
+        {"expect": "orders-large", "value": "x"}
+        {"expect": "counts", "key": "x", "value": 1}
+        """
+    with app.test() as driver:
+        found = run(driver, parse(lines))
+    assert found.differences == []
+    assert [output["topic"] for output in found.outputs] == ["counts", "orders-large"]
+
+
 def test_a_record_that_does_not_fit_its_topic_is_refused() -> None:
     with orders().test() as driver, pytest.raises(UserError, match="line 1"):
         run(driver, parse('{"topic": "orders", "value": 5}'))
@@ -108,6 +177,14 @@ from headwater.streams import App
 app = App("upper", value="text")
 app.stream("in").map_values(str.upper).to("out", value="text")
 """
+
+
+def test_a_case_that_is_no_text_is_refused_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    app, case = tmp_path / "app.py", tmp_path / "case"
+    app.write_text(APP)
+    case.write_bytes(b'{"topic": "\xff"}')
+    assert headwater(["stream", "test", str(app), str(case)]) == 1
+    assert "is no text in UTF-8" in capsys.readouterr().err
 
 
 def test_the_command_prints_or_compares(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

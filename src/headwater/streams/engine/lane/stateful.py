@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from headwater.streams.engine.lane.code import Flow, NotInLane, Raw, WindowKey, reader
-from headwater.streams.engine.stream_aggregate import StreamAggregateProcessor
+from headwater.streams.engine.stream_aggregate import StreamAggregateProcessor, may_change
 from headwater.streams.engine.stream_join import LATE, JoinWindowKeeper, StreamJoinSide
 from headwater.streams.engine.stream_table_join import StreamTableJoin
 from headwater.streams.engine.table import StoreGetter
@@ -90,16 +90,26 @@ def _aggregated(compiler: "Compiler", rows: Rows, processor: Any, flow: Flow, ra
         if processor.initializer is None:
             code.line(f"{old}, {new} = None, {flow.value}")
         else:
-            code.line(f"{old} = {code.bind(processor.initializer, 'initial')}()")
+            initial = code.bind(processor.initializer, "initial")
+            code.line(f"{old} = {initial}()")
             code.line(f"{new} = {aggregate}({flow.key}, {flow.value}, {old})")
+            _old_again(compiler, processor, old, f"{initial}()")
     with code.block("else:"):
         code.line(f"{old} = {read}({raw}[8:])")
         code.line(f"{time} = {code.bind(EIGHT.unpack_from, 'stamp')}({raw})[0]")
         with code.block(f"if {time} < {flow.time}:"):
             code.line(f"{time} = {flow.time}")
         code.line(f"{new} = {aggregate}({flow.key}, {flow.value}, {old})")
+        _old_again(compiler, processor, old, f"{read}({raw}[8:])")
     code.line(f"{data} = None if {new} is None else {write}({new})")
     return new, data, old, time
+
+
+def _old_again(compiler: "Compiler", processor: Any, old: str, source: str) -> None:
+    """What goes on as the old value, where the function may have changed it: see `may_change`."""
+    if processor.send_old_values:
+        with compiler.code.block(f"if {compiler.code.bind(may_change, 'may_change')}({old}):"):
+            compiler.code.line(f"{old} = {source}")
 
 
 def _or_none(processor: Any, data: str, row: str) -> str:
