@@ -164,6 +164,19 @@ def parse_bytes(text: str) -> bytes:
         raise EvaluationError(f"'{text}' is no base64: {error}") from None
 
 
+_HALVES: Final = re.compile("[\ud800-\udfff]")
+
+
+def encodable(text: str) -> str:
+    """Text that has bytes: half a character (a surrogate whose other half is missing) is a `?`, as Java writes it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        halves = text.encode("utf-16-le", "surrogatepass")  # two that stand together are one character
+        return _HALVES.sub("?", halves.decode("utf-16-le", "surrogatepass"))
+    return text
+
+
 def java_time(moment: time) -> str:
     """As ksqlDB writes it: seconds only where there are some, and never the milliseconds."""
     return f"{moment.hour:02}:{moment.minute:02}" + (f":{moment.second:02}" if moment.second else "")
