@@ -94,6 +94,11 @@ def decimal_remainder(left: Decimal, right: Decimal) -> Decimal:
     return EXACT.remainder(left, right)
 
 
+def place(value: Any) -> tuple[bool, Any]:
+    """What values are sorted by: NaN, which `<` puts nowhere, is the largest number, as for Java's `compareTo`."""
+    return (True, 0.0) if value != value else (False, value)
+
+
 _LEAST_DOUBLE: Final = 5e-324
 
 

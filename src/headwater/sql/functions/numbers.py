@@ -12,7 +12,7 @@ from headwater.sql.functions.registry import scalar
 from headwater.sql.functions.signatures import common, decimal_of
 from headwater.sql.language import types
 from headwater.sql.language.types import DecimalType, Type
-from headwater.sql.values import EXACT, EvaluationError, int32, int64, unsigned_zero
+from headwater.sql.values import EXACT, EvaluationError, int32, int64, place, unsigned_zero
 
 _CATEGORY = "MATHEMATICAL"
 
@@ -272,7 +272,7 @@ for _type in ("INTEGER", "BIGINT", "DECIMAL", "DOUBLE", "STRING", "DATE", "TIME"
         returns=_returns,
     )
     def greatest(*given: Any) -> Any:
-        return max((each for each in given if each is not None), default=None)
+        return max((each for each in given if each is not None), default=None, key=place)
 
     @scalar(
         "LEAST",
@@ -283,7 +283,7 @@ for _type in ("INTEGER", "BIGINT", "DECIMAL", "DOUBLE", "STRING", "DATE", "TIME"
         returns=_returns,
     )
     def least(*given: Any) -> Any:
-        return min((each for each in given if each is not None), default=None)
+        return min((each for each in given if each is not None), default=None, key=place)
 
 
 @scalar(
