@@ -156,12 +156,12 @@ def _quantized(value: Decimal, places: int, rounding: str) -> Decimal:
     return unsigned_zero(rounded.quantize(Decimal(1).scaleb(exponent), context=EXACT))
 
 
-@scalar("CEIL", "(value DECIMAL) -> DECIMAL", returns=_decimal)
+@scalar("CEIL", "(value DECIMAL) -> DECIMAL", returns=_decimal, carries=True)
 def ceil_decimal(value: Decimal) -> Decimal:
     return _quantized(value, 0, ROUND_CEILING)
 
 
-@scalar("FLOOR", "(value DECIMAL) -> DECIMAL", returns=_decimal)
+@scalar("FLOOR", "(value DECIMAL) -> DECIMAL", returns=_decimal, carries=True)
 def floor_decimal(value: Decimal) -> Decimal:
     return _quantized(value, 0, ROUND_FLOOR)
 
@@ -231,7 +231,7 @@ def round_decimal(value: Decimal) -> Decimal:
     return unsigned_zero(value.quantize(Decimal(1), _half_up(value), EXACT))
 
 
-@scalar("ROUND", "(value DECIMAL, decimals INTEGER) -> DECIMAL", returns=_decimal)
+@scalar("ROUND", "(value DECIMAL, decimals INTEGER) -> DECIMAL", returns=_decimal, carries=True)
 def round_decimal_places(value: Decimal, places: int) -> Decimal:
     return _quantized(value, places, _half_up(value))
 
