@@ -21,6 +21,7 @@ from headwater.sql.server.closing import LAST_WORDS_S
 from headwater.sql.server.command_log import CommandLog
 from headwater.sql.server.config import SqlServerConfig
 from headwater.sql.server.engine import Engine
+from headwater.sql.server.inserting import record_of
 from headwater.sql.server.leading import Leading
 from headwater.sql.server.peers import ServerName, Watch
 from headwater.sql.server.processing_log import LogSettings, ProcessingLog
@@ -344,13 +345,8 @@ class SqlNode:
     ) -> Awaitable[object]:
         """A record of a stream or table, on its way: what to wait for until the brokers have it."""
         assert self._producer is not None
-
-        def encoded() -> tuple[bytes | None, bytes | None]:
-            null = value is None or (reading.writes_null_alone(target) and value[:1] == [None])
-            return (
-                None if key is None else reading.key_serde(target).serialize(key),
-                None if value is None or null else reading.value_serde(target).serialize(value),
-            )
-
-        raw_key, raw_value = await self.run_in_thread(encoded) if reading.asks_registry(target) else encoded()
+        if reading.asks_registry(target):
+            raw_key, raw_value = await self.run_in_thread(record_of, target, key, value)
+        else:
+            raw_key, raw_value = record_of(target, key, value)
         return await self._producer.send(target.topic, raw_value, key=raw_key, timestamp_ms=timestamp)
