@@ -131,13 +131,21 @@ class CommandLog:
 
 
 async def create_topic(
-    admin: AsyncAdmin, name: str, partitions: int, replicas: int, configs: Mapping[str, str] | None = None
+    admin: AsyncAdmin,
+    name: str,
+    partitions: int,
+    replicas: int,
+    configs: Mapping[str, str] | None = None,
+    *,
+    exactly: bool = False,
 ) -> None:
-    """Makes a topic; one that is there already is fine. Fewer brokers than replicas: one replica."""
-    for count in (replicas, 1):
+    """Makes a topic; one that is there already is fine. Fewer brokers than replicas: one replica, unless it has to have
+    `exactly` so many. Raises KafkaError.
+    """
+    for count in (replicas,) if exactly else (replicas, 1):
         wanted = NewTopic(name, partitions, count, dict(configs or {}))
         answer = (await admin.create_topics([wanted]))[name]
         if not isinstance(answer, KafkaError) or answer.code == ErrorCode.TOPIC_ALREADY_EXISTS:
             return
-        if answer.code != ErrorCode.INVALID_REPLICATION_FACTOR or count == 1:
+        if answer.code != ErrorCode.INVALID_REPLICATION_FACTOR or count == 1 or exactly:
             raise answer

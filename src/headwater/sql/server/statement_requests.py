@@ -267,28 +267,24 @@ class StatementRequests:
             trial.execute(statement)
             source = trial.catalog.sources[statement.name]
             count = await self._node.partitions(source.topic)
-            wanted = statement.properties.get("PARTITIONS")
-            if count is not None and wanted is not None and int(str(wanted)) != count:
-                raise SqlError(
-                    f"A Kafka topic with the name '{source.topic}' already exists, with different partition configuration.",
-                    why=f"It has {count} partitions, and PARTITIONS says {wanted}",
-                    position=statement.properties.place("PARTITIONS"),
-                )
-            if count is None:
+            if count is not None:
+                _check_partitions(statement, source.topic, count)
+            else:
                 if "PARTITIONS" not in statement.properties:
                     raise SqlError(
                         f"Kafka topic does not exist: {source.topic}",
                         hint="Create it, or name PARTITIONS in the WITH clause, and it is made.",
                         position=statement.position,
                     )
-                configs = topic_configs(statement.properties, {})
-                await create_topic(self._node.admin, source.topic, source.partitions, source.replicas, configs)
+                await self._make_topic(statement, source, source.partitions, topic_configs(statement.properties, {}))
             await self._node.run_in_thread(inference.register, source)
         if isinstance(done, PersistentQuery):
             topics = frozenset(name for each in done.together for name in each)
             push.check_together(done.together, {name: await self._node.partitions(name) or 0 for name in topics})
         if isinstance(done, PersistentQuery) and isinstance(statement, tree.CreateAs):
-            count = done.sink.partitions
+            there, count = await self._node.partitions(done.sink.topic), done.sink.partitions
+            if there is not None:
+                _check_partitions(statement, done.sink.topic, there)
             if "PARTITIONS" not in statement.properties:
                 counts = [
                     await self._node.partitions(self._node.engine.session.catalog.find(name).topic)
@@ -298,14 +294,28 @@ class StatementRequests:
             configs = (
                 {"cleanup.policy": "compact"} if done.sink.kind is SourceKind.TABLE and not done.sink.window else {}
             )
-            await create_topic(
-                self._node.admin,
-                done.sink.topic,
-                count,
-                done.sink.replicas,
-                topic_configs(statement.properties, configs),
-            )
+            await self._make_topic(statement, done.sink, count, topic_configs(statement.properties, configs))
             await self._node.run_in_thread(inference.register, done.sink)
+
+    async def _make_topic(
+        self,
+        statement: tree.CreateSource | tree.CreateAs,
+        source: SourceInfo,
+        partitions: int,
+        configs: Mapping[str, str],
+    ) -> None:
+        """Unless it is there. REPLICAS are as many as the statement says, or none is made."""
+        is_said = "REPLICAS" in statement.properties
+        try:
+            await create_topic(self._node.admin, source.topic, partitions, source.replicas, configs, exactly=is_said)
+        except KafkaError as error:
+            if not is_said or error.code != ErrorCode.INVALID_REPLICATION_FACTOR:
+                raise
+            raise SqlError(
+                f"The topic {source.topic} cannot be made with {source.replicas} replicas.",
+                why=str(error),
+                position=statement.properties.place("REPLICAS"),
+            ) from None
 
     def _refuse_rows_of_file(self, statement: tree.Statement) -> None:
         runs_file = self._node.takes_statements and self._node.config.text("ksql.queries.file")
@@ -323,3 +333,14 @@ class StatementRequests:
         assert isinstance(done, Insertion)
         await rights.require_source(caller, Operation.WRITE, done.target)  # by now it may be another than before
         await self._node.send(done.target, done.key, done.value, done.timestamp)
+
+
+def _check_partitions(statement: tree.CreateSource | tree.CreateAs, topic: str, count: int) -> None:
+    """Of a topic that is there, and has so many. Raises SqlError."""
+    wanted = statement.properties.get("PARTITIONS")
+    if wanted is not None and int(str(wanted)) != count:
+        raise SqlError(
+            f"A Kafka topic with the name '{topic}' already exists, with different partition configuration.",
+            why=f"It has {count} partitions, and PARTITIONS says {wanted}",
+            position=statement.properties.place("PARTITIONS"),
+        )
