@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 
 from headwater.base.errors import UserError
 from headwater.client import AsyncAdmin, AsyncProducer
+from headwater.client.types import Partition
 from headwater.sql.functions.python_functions import Policy
 from headwater.sql.language.errors import SqlError
 from headwater.sql.plan import reading
@@ -327,10 +328,15 @@ class SqlNode:
             raise SqlError("The schema registry does not answer.", why=str(failure.cause)) from None
 
     async def partitions(self, topic: str) -> int | None:
-        for each in await self.admin.list_topics(internal=True):
-            if each.name == topic and each.partitions:
-                return len(each.partitions)
-        return None
+        return len(await self._partitions(topic)) or None
+
+    async def replicas(self, topic: str) -> int | None:
+        found = await self._partitions(topic)
+        return len(found[0].replicas) if found else None
+
+    async def _partitions(self, topic: str) -> Sequence[Partition]:
+        topics = await self.admin.list_topics(internal=True)
+        return next((each.partitions for each in topics if each.name == topic), ())
 
     # -- rows ----------------------------------------------------------------------------------------------------------
 

@@ -33,6 +33,7 @@ from headwater.web.callers import EVERYBODY, Caller, cluster
 from headwater.web.rights import require
 
 logger = logging.getLogger("headwater.sql")
+_DEFAULT_REPLICAS: Final = -1  # as the brokers' `default.replication.factor` says
 _LOOP: Final = (
     "The query reads the topic {0}, into which it writes: its results are its inputs. Without a condition that some of "
     "them do not meet, it writes for ever."
@@ -46,6 +47,8 @@ class Server(read_only_statements.Server, Protocol):
 
     @property
     def log(self) -> CommandLog: ...
+
+    async def replicas(self, topic: str) -> int | None: ...
 
     async def catch_up(self) -> None: ...
 
@@ -276,7 +279,8 @@ class StatementRequests:
                         hint="Create it, or name PARTITIONS in the WITH clause, and it is made.",
                         position=statement.position,
                     )
-                await self._make_topic(statement, source, source.partitions, topic_configs(statement.properties, {}))
+                configs = topic_configs(statement.properties, {})
+                await self._make_topic(statement, source, source.partitions, _DEFAULT_REPLICAS, configs)
             await self._node.run_in_thread(inference.register, source)
         if isinstance(done, PersistentQuery):
             topics = frozenset(name for each in done.together for name in each)
@@ -294,7 +298,9 @@ class StatementRequests:
             configs = (
                 {"cleanup.policy": "compact"} if done.sink.kind is SourceKind.TABLE and not done.sink.window else {}
             )
-            await self._make_topic(statement, done.sink, count, topic_configs(statement.properties, configs))
+            left = self._node.engine.session.catalog.find(done.sources[0]).topic
+            replicas = await self._node.replicas(left) or _DEFAULT_REPLICAS
+            await self._make_topic(statement, done.sink, count, replicas, topic_configs(statement.properties, configs))
             await self._node.run_in_thread(inference.register, done.sink)
 
     async def _make_topic(
@@ -302,18 +308,22 @@ class StatementRequests:
         statement: tree.CreateSource | tree.CreateAs,
         source: SourceInfo,
         partitions: int,
+        replicas: int,
         configs: Mapping[str, str],
     ) -> None:
-        """Unless it is there. REPLICAS are as many as the statement says, or none is made."""
-        is_said = "REPLICAS" in statement.properties
+        """Unless it is there. `replicas`: for a statement that does not say it. With fewer, none is made."""
+        if "REPLICAS" in statement.properties:
+            replicas = source.replicas
         try:
-            await create_topic(self._node.admin, source.topic, partitions, source.replicas, configs, exactly=is_said)
+            await create_topic(self._node.admin, source.topic, partitions, replicas, configs, exactly=True)
         except KafkaError as error:
-            if not is_said or error.code != ErrorCode.INVALID_REPLICATION_FACTOR:
+            if error.code != ErrorCode.INVALID_REPLICATION_FACTOR:
                 raise
+            count = "the brokers' default of" if replicas == _DEFAULT_REPLICAS else replicas
             raise SqlError(
-                f"The topic {source.topic} cannot be made with {source.replicas} replicas.",
+                f"The topic {source.topic} cannot be made with {count} replicas.",
                 why=str(error),
+                hint="REPLICAS in the WITH clause says how many there are to be.",
                 position=statement.properties.place("REPLICAS"),
             ) from None
 

@@ -85,7 +85,7 @@ class Admin:
         return dict.fromkeys(names, self._problem)
 
     async def list_topics(self, *, internal: bool = False) -> list[Any]:
-        return [SimpleNamespace(name="own", partitions=[None])]
+        return [SimpleNamespace(name="own", partitions=[SimpleNamespace(replicas=[1])])]
 
     async def describe_topics(self, _names: list[str]) -> dict[str, Any]:
         return {}

@@ -52,7 +52,7 @@ class Log:
 
 class Admin:
     async def list_topics(self, *, internal: bool = False) -> list[Any]:
-        return [SimpleNamespace(name="in", partitions=[None])] if internal else []
+        return [SimpleNamespace(name="in", partitions=[SimpleNamespace(replicas=[1])])] if internal else []
 
     async def create_topics(self, wanted: list[Any]) -> dict[str, None]:
         return {each.name: None for each in wanted}

@@ -46,8 +46,11 @@ class Log:
 class Admin:
     """Of three brokers. Has a topic `in` of one partition with three replicas, and makes others."""
 
+    def __init__(self) -> None:
+        self.replicas: dict[str, int] = {}  # of what it has made
+
     async def list_topics(self, *, internal: bool = False) -> list[Any]:
-        return [SimpleNamespace(name="in", partitions=[None])] if internal else []
+        return [SimpleNamespace(name="in", partitions=[SimpleNamespace(replicas=[1, 2, 3])])] if internal else []
 
     async def describe_topics(self, names: list[str]) -> dict[str, Any]:
         there = SimpleNamespace(partitions=[SimpleNamespace(replicas=[1, 2, 3])])
@@ -55,6 +58,7 @@ class Admin:
         return {each: there if each == "in" else error for each in names}
 
     async def create_topics(self, wanted: list[Any]) -> dict[str, KafkaError | None]:
+        self.replicas |= {each.name: each.replication_factor for each in wanted}
         too_many = KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, "there are 3 brokers")
         return {each.name: too_many if each.replication_factor > 3 else None for each in wanted}
 
@@ -588,7 +592,25 @@ def test_a_topic_is_made_as_the_statement_says_or_not_at_all(statement: str, mes
     assert "U" not in node.engine.session.catalog.sources
 
 
-def test_a_topic_whose_replicas_nobody_names_has_what_the_statement_takes() -> None:
+@pytest.mark.parametrize(
+    ("statement", "replicas"),
+    [
+        ("CREATE STREAM u AS SELECT * FROM s;", 3),
+        ("CREATE TABLE u AS SELECT id, COUNT(*) AS n FROM s GROUP BY id;", 3),
+        ("CREATE STREAM u WITH (replicas=2) AS SELECT * FROM s;", 2),
+        ("CREATE STREAM u (v INT) WITH (kafka_topic='U', value_format='JSON', partitions=1);", -1),
+        ("CREATE STREAM u (v INT) WITH (kafka_topic='U', value_format='JSON', partitions=1, replicas=2);", 2),
+    ],
+)
+def test_a_topic_has_the_replicas_of_what_its_query_reads_or_those_that_brokers_give(
+    statement: str, replicas: int
+) -> None:
+    """It had one where the statement named none: what a query had made was gone with one broker."""
     node = _node(_S)
-    assert _run(node, "CREATE STREAM u WITH (replicas=3) AS SELECT * FROM s;")[0] == 200
+    assert _run(node, statement)[0] == 200
+    assert cast("Admin", node._admin).replicas == {"U": replicas}
+
+
+def test_a_query_may_write_into_a_topic_that_is_there() -> None:
+    node = _node(_S)
     assert _run(node, "CREATE STREAM w WITH (kafka_topic='in', partitions=1) AS SELECT * FROM s;")[0] == 200
