@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from headwater.base.errors import UserError
+from headwater.base.errors import KafkaError, UserError
 from headwater.client import AsyncAdmin, AsyncProducer
-from headwater.client.types import Partition
+from headwater.client.types import ConfigResource, Partition, ResourceType
 from headwater.sql.functions.python_functions import Policy
 from headwater.sql.language.errors import SqlError
 from headwater.sql.plan import reading
@@ -42,6 +42,7 @@ from headwater.sql.server.row_queries import RowQueries
 from headwater.sql.server.runner import QueryRunner
 from headwater.sql.server.schemas import RegistrySchemas, schemas_of
 from headwater.sql.server.settable import defaults_of
+from headwater.sql.server.source_topics import Retention
 from headwater.sql.server.statement_requests import StatementRequests
 from headwater.streams.engine.failures import ClusterFailure
 
@@ -333,6 +334,14 @@ class SqlNode:
     async def replicas(self, topic: str) -> int | None:
         found = await self._partitions(topic)
         return len(found[0].replicas) if found else None
+
+    async def retention(self, topic: str) -> Retention | None:
+        """None: the brokers do not tell it."""
+        resource = ConfigResource(ResourceType.TOPIC, topic)
+        found = (await self.admin.describe_configs([resource], keys=["retention.ms"]))[resource]
+        if isinstance(found, KafkaError) or not found or found[0].value is None:
+            return None
+        return Retention(int(found[0].value), found[0].source == "topic")
 
     async def _partitions(self, topic: str) -> Sequence[Partition]:
         topics = await self.admin.list_topics(internal=True)

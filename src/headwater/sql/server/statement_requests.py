@@ -17,7 +17,6 @@ from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.sql.language import tree
 from headwater.sql.language.errors import SqlError, placed_at
 from headwater.sql.language.parser import pieces_of, substitute
-from headwater.sql.language.tree import SourceKind
 from headwater.sql.plan import inference
 from headwater.sql.plan.catalog import SourceInfo
 from headwater.sql.plan.insertion import Insertion
@@ -28,7 +27,7 @@ from headwater.sql.server.engine import LOGGED
 from headwater.sql.server.read_only_statements import ReadOnlyStatements, StatementContext
 from headwater.sql.server.rehearsal import Progress, Rehearsal, refuse_queries
 from headwater.sql.server.settable import check_request
-from headwater.sql.server.source_topics import is_deletable, topic_configs
+from headwater.sql.server.source_topics import Retention, is_deletable, sink_configs, topic_configs
 from headwater.web.callers import EVERYBODY, Caller, cluster
 from headwater.web.rights import require
 
@@ -49,6 +48,8 @@ class Server(read_only_statements.Server, Protocol):
     def log(self) -> CommandLog: ...
 
     async def replicas(self, topic: str) -> int | None: ...
+
+    async def retention(self, topic: str) -> Retention | None: ...
 
     async def catch_up(self) -> None: ...
 
@@ -295,12 +296,10 @@ class StatementRequests:
                     for name in done.sources
                 ]
                 count = max((each for each in counts if each), default=count)
-            configs = (
-                {"cleanup.policy": "compact"} if done.sink.kind is SourceKind.TABLE and not done.sink.window else {}
-            )
             left = self._node.engine.session.catalog.find(done.sources[0]).topic
             replicas = await self._node.replicas(left) or _DEFAULT_REPLICAS
-            await self._make_topic(statement, done.sink, count, replicas, topic_configs(statement.properties, configs))
+            configs = sink_configs(done.sink, statement.properties, await self._node.retention(left))
+            await self._make_topic(statement, done.sink, count, replicas, configs)
             await self._node.run_in_thread(inference.register, done.sink)
 
     async def _make_topic(

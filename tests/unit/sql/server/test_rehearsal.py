@@ -57,6 +57,9 @@ class Admin:
         error = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such topic")
         return {each: there if each == "in" else error for each in names}
 
+    async def describe_configs(self, resources: list[Any], **_: Any) -> dict[Any, Any]:
+        return dict.fromkeys(resources, KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "no"))
+
     async def create_topics(self, wanted: list[Any]) -> dict[str, KafkaError | None]:
         self.replicas |= {each.name: each.replication_factor for each in wanted}
         too_many = KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, "there are 3 brokers")
