@@ -9,6 +9,7 @@ the queries that it starts.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -19,6 +20,7 @@ from headwater.client import AsyncAdmin, AsyncConsumer, AsyncProducer
 from headwater.client.types import NewTopic
 from headwater.sql.server.closing import LAST_WORDS_S
 
+logger = logging.getLogger("headwater.sql")
 _FOREVER: Final = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 VERSION: Final = 5
 QUERIES_NAMED: Final = 2  # before, QUERY_ID of INSERT INTO was read over
@@ -149,3 +151,4 @@ async def create_topic(
             return
         if answer.code != ErrorCode.INVALID_REPLICATION_FACTOR or count == 1 or exactly:
             raise answer
+        logger.warning("event=fewer_replicas topic=%s wanted=%d made_with=1 reason=%r", name, replicas, str(answer))
