@@ -19,6 +19,11 @@ _ESCAPES: Final = re.compile(
     re.DOTALL,
 )
 
+_WHOLE: Final = re.compile(
+    r"[^\\]*+(?:\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?!u[dD][89a-fA-F][0-9a-fA-F]{2}).)[^\\]*+)*+",
+    re.DOTALL,
+)
+
 
 def text_of(data: bytes) -> str:
     """The text that holds a JSON value, without half characters (`without_halves`)."""
@@ -35,6 +40,8 @@ def without_halves(text: str) -> str:
     as JavaScript's `slice` does, makes them.
     """
     if "\\ud" not in text and "\\uD" not in text:
+        return text
+    if _WHOLE.fullmatch(text):  # a record of many emoji; several times as fast as to put each escape back
         return text
     return _ESCAPES.sub(lambda found: found[0] if found["half"] is None else "?", text)
 
