@@ -121,7 +121,7 @@ def _stored(value: Any) -> int:
 
 def _text(value: Any) -> str:
     if isinstance(value, str):
-        return value
+        return value if value.isascii() else values.encodable(value)
     if isinstance(value, list | dict | bytes):
         raise EvaluationError(f"Cannot deserialize {type(value).__name__} as type STRING")
     return values.as_text(value) if isinstance(value, bool | int | float | Decimal) else str(value)

@@ -94,6 +94,11 @@ def decimal_remainder(left: Decimal, right: Decimal) -> Decimal:
     return EXACT.remainder(left, right)
 
 
+def place(value: Any) -> tuple[bool, Any]:
+    """What values are sorted by: NaN, which `<` puts nowhere, is the largest number, as for Java's `compareTo`."""
+    return (True, 0.0) if value != value else (False, value)
+
+
 _LEAST_DOUBLE: Final = 5e-324
 
 
@@ -162,6 +167,19 @@ def parse_bytes(text: str) -> bytes:
         return base64.b64decode(shown if "=" in shown else shown + "=" * (-len(shown) % 4), validate=True)
     except ValueError as error:
         raise EvaluationError(f"'{text}' is no base64: {error}") from None
+
+
+_HALVES: Final = re.compile("[\ud800-\udfff]")
+
+
+def encodable(text: str) -> str:
+    """Text that has bytes: half a character (a surrogate whose other half is missing) is a `?`, as Java writes it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        halves = text.encode("utf-16-le", "surrogatepass")  # two that stand together are one character
+        return _HALVES.sub("?", halves.decode("utf-16-le", "surrogatepass"))
+    return text
 
 
 def java_time(moment: time) -> str:

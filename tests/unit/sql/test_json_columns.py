@@ -162,3 +162,26 @@ def test_a_number_beyond_all_exponents_is_the_same_alone_and_in_a_run(number: by
         except RowError as error:
             found.append(str(error))
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        (b'"\\ud83d"', "?"),
+        (b'"\\uD83D\\uDE00 \\uDE00"', "\U0001f600 ?"),
+        (b'"\\ud83d\\ud83d\\ude00"', "?\U0001f600"),
+        (b'"\\\\ud83d"', "\\ud83d"),
+        (b'"\\\\\\ud83d"', "\\?"),
+        (b'"\\ud7ff\\ue000"', "\ud7ff\ue000"),
+        (b'"\xed\xa0\xbd"', "?"),
+        (b'"\xed\xa0\xbd\xed\xb8\x80"', "\U0001f600"),
+    ],
+)
+def test_half_a_character_is_a_question_mark(text: bytes, read: str) -> None:
+    """It has no bytes: a query that writes AVRO ended at such a text, and never came past it."""
+    serde: Any = JsonFormat().serde([Field("S", t.STRING), Field("M", t.mapping(t.STRING, t.STRING))], FormatOptions())
+    data = b'{"S": ' + text + b', "M": {' + text + b": " + text + b"}}"
+    assert serde.deserialize(data) == [read, {read: read}]
+    assert serde.deserialize_all([data, data]) == [[read, {read: read}]] * 2
+    alone: Any = JsonFormat().serde([Field("S", t.STRING)], FormatOptions(wrap_single=False))
+    assert alone.deserialize(text) == [read]

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from json.encoder import encode_basestring
 from typing import Any, Final
 
+from headwater.sql.json_text import text_of
 from headwater.sql.language.types import Base, Type
 
 Convert = Callable[[Any], Any]
@@ -86,7 +87,7 @@ class Columns:
         if not all(len(cell) >= 4 and cell[0] == 0x7B and cell[1] for cell in cells):
             raise NotTogether("no object, or not in UTF-8")
         text = b"[" + f',"{_BETWEEN}",'.encode().join(cells) + b"]"
-        found = self._decode(text.decode("utf-8", "surrogatepass"))
+        found = self._decode(text_of(text))
         between = found[1::2]
         if len(found) != 2 * len(cells) - 1 or between.count(_BETWEEN) != len(cells) - 1:
             raise NotTogether("a record is no value by itself")

@@ -19,7 +19,7 @@ from headwater.sql.expressions import lossless
 from headwater.sql.expressions.casting import converter, decimal_of, double_of
 from headwater.sql.formats.json_columns import Columns, NotTogether
 from headwater.sql.formats.port import Field, FormatOptions, Row, RowError, RowSerde
-from headwater.sql.json_text import dump
+from headwater.sql.json_text import dump, text_of, without_halves
 from headwater.sql.language import types
 from headwater.sql.language.errors import SqlError
 from headwater.sql.language.types import ArrayType, Base, DecimalType, MapType, StructType, Type
@@ -133,10 +133,11 @@ def _written(write: Convert, value: Any) -> Any:
 
 
 def loaded(data: bytes) -> Any:
-    """As `json.loads`, without making a decoder anew for each record where the bytes are plainly UTF-8."""
+    """As `json.loads`, without half characters (`text_of`)."""
     if len(data) >= 4 and data[0] == 0x7B and data[1]:
-        return _DECODER.decode(data.decode("utf-8", "surrogatepass"))
-    return json.loads(data, parse_float=_digits, parse_constant=_no_constant)
+        return _DECODER.decode(text_of(data))
+    text = data.decode(json.detect_encoding(data), "surrogatepass")
+    return _DECODER.decode(text_of(text.encode("utf-8", "surrogatepass")))
 
 
 def _digits(text: str) -> Decimal | float:
@@ -267,7 +268,7 @@ def _struct(wanted: StructType, exact: bool) -> Convert:
     def convert(value: Any) -> dict[str, Any]:
         if isinstance(value, str):  # an object within text, as some producers send it
             try:
-                value = json.loads(value, parse_float=_digits)
+                value = json.loads(without_halves(value), parse_float=_digits)
             except (ValueError, RecursionError):
                 raise EvaluationError("is no object") from None
         result: dict[str, Any] = dict(empty)

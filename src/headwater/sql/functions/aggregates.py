@@ -19,7 +19,7 @@ from headwater.sql.functions.settings import limit_of
 from headwater.sql.language import types
 from headwater.sql.language.errors import Position, SqlError
 from headwater.sql.language.types import ArrayType, Base, DecimalType, Type
-from headwater.sql.values import EXACT, fit, int32, int64
+from headwater.sql.values import EXACT, fit, int32, int64, place
 
 State = Any
 
@@ -186,8 +186,10 @@ def _extreme(better: Callable[[Any, Any], bool]) -> Make:
         if len(given) != 1 or given[0].base in (Base.BOOLEAN, Base.ARRAY, Base.MAP, Base.STRUCT):
             return None
 
+        is_better = better if given[0].base is not Base.DOUBLE else lambda one, other: better(place(one), place(other))
+
         def add(state: Any, value: Any) -> Any:
-            return value if state is None or (value is not None and better(value, state)) else state
+            return value if state is None or (value is not None and is_better(value, state)) else state
 
         return Aggregate(given[0], lambda: None, add, None, _same, add)
 
@@ -213,9 +215,9 @@ def _top(given: Sequence[Type], constants: Sequence[Any], *, distinct: bool) -> 
     count = constants[0]
 
     def add(state: list[Any], value: Any) -> list[Any]:
-        if value is None or (distinct and value in state):
+        if value is None or (distinct and place(value) in map(place, state)):
             return state
-        return sorted([*state, value], reverse=True)[:count]
+        return sorted([*state, value], key=place, reverse=True)[:count]
 
     def merge(one: list[Any], other: list[Any]) -> list[Any]:
         for value in other:
@@ -232,7 +234,7 @@ def _top_rows(given: Sequence[Type], count: int) -> Aggregate | None:
     names = ["sort_col", *(f"col{place}" for place in range(len(given) - 1))]
 
     def best(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        return sorted(rows, key=lambda row: row["sort_col"], reverse=True)[:count]
+        return sorted(rows, key=lambda row: place(row["sort_col"]), reverse=True)[:count]
 
     def add(state: list[dict[str, Any]], *values: Any) -> list[dict[str, Any]]:
         return state if values[0] is None else best([*state, dict(zip(names, values, strict=True))])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 from decimal import Decimal
 from typing import Any
 
 from headwater.sql.budget import spend
 from headwater.sql.functions.registry import scalar
 from headwater.sql.language import types
-from headwater.sql.values import EvaluationError, as_text, int32, int64
+from headwater.sql.values import EvaluationError, as_text, int32, int64, place
 
 _CATEGORY = "COLLECTION"
 SERIES_MAX = 1_000_000
@@ -21,7 +22,7 @@ def hashable(value: Any) -> Any:
         return ("array", *map(hashable, value))
     if isinstance(value, dict):
         return ("map", frozenset((hashable(key), hashable(each)) for key, each in value.items()))
-    return (type(value) is bool, value)
+    return (type(value) is bool, value if value == value else math.nan)  # NaN is equal to itself
 
 
 def _ordered(values: list[Any]) -> list[Any]:
@@ -106,24 +107,25 @@ def array_remove(array: list[Any] | None, value: Any) -> list[Any] | None:
 
 @scalar("ARRAY_MAX", "(array ARRAY<T>) -> T", "The largest value of an array; NULLs are left out.", category=_CATEGORY)
 def array_max(array: list[Any]) -> Any:
-    return max((each for each in array if each is not None), default=None)
+    return max((each for each in array if each is not None), default=None, key=place)
 
 
 @scalar("ARRAY_MIN", "(array ARRAY<T>) -> T", "The smallest value of an array; NULLs are left out.", category=_CATEGORY)
 def array_min(array: list[Any]) -> Any:
-    return min((each for each in array if each is not None), default=None)
+    return min((each for each in array if each is not None), default=None, key=place)
 
 
 @scalar("ARRAY_SORT", "(array ARRAY<T>) -> ARRAY<T>", "An array in order, NULLs last: ASC or DESC.", category=_CATEGORY)
 def array_sort(array: list[Any]) -> list[Any]:
-    return sorted(each for each in array if each is not None) + [None] * array.count(None)
+    return sorted((each for each in array if each is not None), key=place) + [None] * array.count(None)
 
 
 @scalar("ARRAY_SORT", "(array ARRAY<T>, direction STRING) -> ARRAY<T>")
 def array_sort_by(array: list[Any], direction: str) -> list[Any] | None:
     if direction.upper() not in ("ASC", "ASCENDING", "DESC", "DESCENDING"):
         return None
-    known = sorted((each for each in array if each is not None), reverse=direction.upper().startswith("DESC"))
+    descending = direction.upper().startswith("DESC")
+    known = sorted((each for each in array if each is not None), key=place, reverse=descending)
     return known + [None] * array.count(None)
 
 

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from headwater.sql.functions.registry import scalar
-from headwater.sql.json_text import dump
+from headwater.sql.json_text import dump, without_halves
 from headwater.sql.values import EvaluationError, as_text, java_double
 
 _CATEGORY = "JSON"
@@ -22,7 +22,7 @@ def _load(text: str) -> Any:
     the end of an object, an array or a text is not read, as in ksqlDB.
     """
     try:
-        shown = text.lstrip(" \t\r\n")
+        shown = without_halves(text).lstrip(" \t\r\n")
         value, end = _DECODER.raw_decode(shown)
     except (ValueError, RecursionError):
         return _MISSING

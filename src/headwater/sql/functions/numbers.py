@@ -12,7 +12,7 @@ from headwater.sql.functions.registry import scalar
 from headwater.sql.functions.signatures import common, decimal_of
 from headwater.sql.language import types
 from headwater.sql.language.types import DecimalType, Type
-from headwater.sql.values import EXACT, EvaluationError, int32, int64, unsigned_zero
+from headwater.sql.values import EXACT, EvaluationError, int32, int64, place, unsigned_zero
 
 _CATEGORY = "MATHEMATICAL"
 
@@ -156,12 +156,12 @@ def _quantized(value: Decimal, places: int, rounding: str) -> Decimal:
     return unsigned_zero(rounded.quantize(Decimal(1).scaleb(exponent), context=EXACT))
 
 
-@scalar("CEIL", "(value DECIMAL) -> DECIMAL", returns=_decimal)
+@scalar("CEIL", "(value DECIMAL) -> DECIMAL", returns=_decimal, carries=True)
 def ceil_decimal(value: Decimal) -> Decimal:
     return _quantized(value, 0, ROUND_CEILING)
 
 
-@scalar("FLOOR", "(value DECIMAL) -> DECIMAL", returns=_decimal)
+@scalar("FLOOR", "(value DECIMAL) -> DECIMAL", returns=_decimal, carries=True)
 def floor_decimal(value: Decimal) -> Decimal:
     return _quantized(value, 0, ROUND_FLOOR)
 
@@ -231,7 +231,7 @@ def round_decimal(value: Decimal) -> Decimal:
     return unsigned_zero(value.quantize(Decimal(1), _half_up(value), EXACT))
 
 
-@scalar("ROUND", "(value DECIMAL, decimals INTEGER) -> DECIMAL", returns=_decimal)
+@scalar("ROUND", "(value DECIMAL, decimals INTEGER) -> DECIMAL", returns=_decimal, carries=True)
 def round_decimal_places(value: Decimal, places: int) -> Decimal:
     return _quantized(value, places, _half_up(value))
 
@@ -272,7 +272,7 @@ for _type in ("INTEGER", "BIGINT", "DECIMAL", "DOUBLE", "STRING", "DATE", "TIME"
         returns=_returns,
     )
     def greatest(*given: Any) -> Any:
-        return max((each for each in given if each is not None), default=None)
+        return max((each for each in given if each is not None), default=None, key=place)
 
     @scalar(
         "LEAST",
@@ -283,7 +283,7 @@ for _type in ("INTEGER", "BIGINT", "DECIMAL", "DOUBLE", "STRING", "DATE", "TIME"
         returns=_returns,
     )
     def least(*given: Any) -> Any:
-        return min((each for each in given if each is not None), default=None)
+        return min((each for each in given if each is not None), default=None, key=place)
 
 
 @scalar(

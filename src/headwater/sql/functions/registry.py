@@ -12,7 +12,7 @@ that fits are told with the forms that exist; names that do not exist with the n
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 from headwater.sql.functions.signatures import (
@@ -26,7 +26,8 @@ from headwater.sql.functions.signatures import (
 from headwater.sql.functions.whole_calls import Waiting, WholeCall
 from headwater.sql.language import types
 from headwater.sql.language.errors import Position, SqlError, did_you_mean
-from headwater.sql.language.types import Type
+from headwater.sql.language.types import DecimalType, Type
+from headwater.sql.values import fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class Overload:
     widen: bool  # arguments are brought to the types of the parameters before the call
     whole: WholeCall | None = None  # the same for many rows at once
     waiting: Callable[..., Waiting] | None = None  # the same with lambdas that wait for calls of many rows
+    carries: bool = False  # a DECIMAL that it gives may have a digit too many for its type: 9.99 is 10.00
 
 
 @dataclass(slots=True)
@@ -64,6 +66,7 @@ def scalar(
     returns: Returns | None = None,
     widen: bool = True,
     waiting: Callable[..., Waiting] | None = None,
+    carries: bool = False,
 ) -> Callable[[_F], _F]:
     """Declares one form of a scalar function."""
 
@@ -71,7 +74,8 @@ def scalar(
         known = SCALARS.setdefault(name, ScalarFunction(name, category, description))
         known.description = known.description or description
         known.category = known.category or category
-        known.overloads.append(Overload(parse_signature(signature), call, nulls, returns, widen, waiting=waiting))
+        form = parse_signature(signature)
+        known.overloads.append(Overload(form, call, nulls, returns, widen, waiting=waiting, carries=carries))
         return call
 
     return declare
@@ -111,7 +115,14 @@ def resolve(function: ScalarFunction, given: Sequence[Type | None], position: Po
         for pattern, each in zip(patterns, given, strict=True)
     )
     returns = overload.returns(given) if overload.returns else bindings.resolve(overload.signature.returns)
+    if overload.carries and isinstance(returns, DecimalType):
+        overload = replace(overload, call=_fitting(overload.call, returns))
     return Resolved(overload, parameters, returns)
+
+
+def _fitting(call: Implementation, wanted: DecimalType) -> Implementation:
+    """With an error where what it gives has too many digits, as arithmetic has it."""
+    return lambda *given: fit(call(*given), wanted.precision, wanted.scale)
 
 
 def _takes(pattern: Pattern, given: Type | None, bindings: Bindings) -> bool:

@@ -30,6 +30,7 @@ from headwater.sql.plan.relations import Errors, KeyColumn, Relation, RowColumn,
 from headwater.sql.plan.rewriting import columns, parts, refuse_duplicates, replaced
 from headwater.sql.plan.sources import WINDOW_BOUNDS
 from headwater.streams.dsl.materialized import Materialized
+from headwater.streams.engine.stream_filter import StreamFilter
 from headwater.streams.engine.stream_map_values import StreamMapValues
 from headwater.streams.plan.graph import ProcessorGraphNode
 
@@ -302,7 +303,8 @@ def _aggregated(
             position=query.position,
         )
     if is_key:
-        grouped = taken.before(relation.node, "AGGREGATE-COLUMNS").group_by_key(key=serde, value=ROWS)
+        node = relation.node if query.window is None else _rows_of(relation.node)
+        grouped = taken.before(node, "AGGREGATE-COLUMNS").group_by_key(key=serde, value=ROWS)
     else:
         node = grouped_by.before(relation.node, "GROUP-BY-COLUMNS")
         node = node.filter(lambda row: row is not None and key_of(row) is not None)
@@ -318,6 +320,15 @@ def _aggregated(
     if query.window is not None:
         return windowed.aggregate(grouped, query.window, query.emit, initialize, add, merge, serde)
     return grouped.aggregate(initialize, add, store=Materialized(store, key=serde, value=ROWS))
+
+
+def _rows_of(node: Any) -> Any:
+    """The stream without records that have no value: Kafka Streams' aggregates over windows take these, too, and they
+    are no rows. The step takes no number in the topology (see `PrecomputedColumns`).
+    """
+    step = ProcessorGraphNode("AGGREGATE-ROWS", lambda: StreamFilter(lambda _, row: row is not None))
+    node.graph.add(node.node, step)
+    return node.after(step, value=ROWS)
 
 
 class PrecomputedColumns:

@@ -19,6 +19,7 @@ from headwater.sql.plan.relations import Errors, Relation, RowFunction, filterin
 from headwater.sql.plan.rewriting import names_of, parts
 from headwater.sql.plan.selecting import Item
 from headwater.sql.plan.sources import RESERVED, check_formats, check_timestamp, check_topic, check_writable
+from headwater.sql.plan.topic_sharing import check_shared
 
 if TYPE_CHECKING:
     from headwater.streams.dsl.app import App
@@ -64,20 +65,26 @@ class QueryBuilder:
         store: str | None = None,
         spreads_bounds: bool = True,
         default_key: str | None = None,
+        checks_topics: bool = True,
     ) -> None:
         """`reset`: where streams are read from at first; tables are always read from their beginning. `transient`: the
         rows go to whoever asked, so all columns are in the row, and the key need not be selected. `throws`: a row of a
         source without a time ends the query. `store`: of the groups of the query that this one goes on for.
         `spreads_bounds`: `*` of a join has the bounds of windows. `default_key`: the format of keys where the source
         has none, as `ksql.persistence.default.format.key` says; None: KAFKA, as it was before that counted.
+        `checks_topics`: whether sources over one topic must be declared alike, which the log may have from before.
         """
         self._app = app
         self._catalog = catalog
         self._errors = errors
-        self._reset = reset
+        # Streams say where they begin even where that is what holds anyway: one that did not would not agree with a
+        # table over its topic.
+        self._reset = reset if transient else reset or "earliest"
         self._transient = transient
         self._throws = throws
         self._store, self._spreads_bounds, self._default_key = store, spreads_bounds, default_key
+        self._checks_topics = checks_topics
+        self._over: dict[str, SourceInfo] = {}  # the first source over each topic
         self._plain = False  # the query asks for no pseudo column
         self._last: list[LastStep] = []
         self.together: list[frozenset[str]] = []  # topics that a join needs equally partitioned
@@ -130,6 +137,8 @@ class QueryBuilder:
             found = self._catalog.find(source.name, source.position)
             if found.kind is SourceKind.TABLE and found.window is not None and not self._transient:
                 raise SqlError("KSQL does not support persistent queries on windowed tables.", position=source.position)
+            if self._checks_topics:
+                check_shared(self._over.setdefault(found.topic, found), found, self._reset, source.position)
             return reading.read_source(
                 self._app, found, source.alias, self._errors, self._reset, plain=self._plain, throws=self._throws
             )

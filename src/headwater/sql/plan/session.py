@@ -310,6 +310,7 @@ class Session:
             store=store,
             spreads_bounds=self.spreads_bounds,
             default_key=self._default_key(),
+            checks_topics=self.checks_schemas,
         )
 
     def _is_set(self, name: str) -> bool:

@@ -9,6 +9,7 @@ the queries that it starts.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -19,6 +20,7 @@ from headwater.client import AsyncAdmin, AsyncConsumer, AsyncProducer
 from headwater.client.types import NewTopic
 from headwater.sql.server.closing import LAST_WORDS_S
 
+logger = logging.getLogger("headwater.sql")
 _FOREVER: Final = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 VERSION: Final = 5
 QUERIES_NAMED: Final = 2  # before, QUERY_ID of INSERT INTO was read over
@@ -131,13 +133,22 @@ class CommandLog:
 
 
 async def create_topic(
-    admin: AsyncAdmin, name: str, partitions: int, replicas: int, configs: Mapping[str, str] | None = None
+    admin: AsyncAdmin,
+    name: str,
+    partitions: int,
+    replicas: int,
+    configs: Mapping[str, str] | None = None,
+    *,
+    exactly: bool = False,
 ) -> None:
-    """Makes a topic; one that is there already is fine. Fewer brokers than replicas: one replica."""
-    for count in (replicas, 1):
+    """Makes a topic; one that is there already is fine. Fewer brokers than replicas: one replica, unless it has to have
+    `exactly` so many. Raises KafkaError.
+    """
+    for count in (replicas,) if exactly else (replicas, 1):
         wanted = NewTopic(name, partitions, count, dict(configs or {}))
         answer = (await admin.create_topics([wanted]))[name]
         if not isinstance(answer, KafkaError) or answer.code == ErrorCode.TOPIC_ALREADY_EXISTS:
             return
-        if answer.code != ErrorCode.INVALID_REPLICATION_FACTOR or count == 1:
+        if answer.code != ErrorCode.INVALID_REPLICATION_FACTOR or count == 1 or exactly:
             raise answer
+        logger.warning("event=fewer_replicas topic=%s wanted=%d made_with=1 reason=%r", name, replicas, str(answer))

@@ -15,6 +15,7 @@ are columns only where a query names them, and are left out of `*` then.
 from __future__ import annotations
 
 import importlib
+import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -43,6 +44,7 @@ TOPIC_COLUMNS: Final[tuple[tuple[str, types.Type], ...]] = (
     ("KEY_BYTES", types.BYTES),
     ("VALUE_BYTES", types.BYTES),
 )
+_WRITTEN_OUT: Final = re.compile(r"(?:INTERVAL|BIT|BIGNUM|VARINT|TIME WITH TIME ZONE)((?:\[\d*\])*)")
 _BEFORE_A_SOURCE: Final = ("FROM", "JOIN", ",")
 _BEFORE_A_STAR: Final = ("SELECT", "DISTINCT", "ALL", ",")
 
@@ -221,7 +223,7 @@ def answer(
 
 
 def _batches(connection: Any, text: str, bounds: Bounds, interruption: Interruption) -> tuple[Any, list[Any]]:
-    relation = connection.sql(text)
+    relation = _with_texts(connection.sql(text))
     read = getattr(relation, "to_arrow_reader", None) or relation.fetch_record_batch  # by the version of DuckDB
     batches, rows, size = [], 0, 0
     with read(_BATCH_ROWS) as reader:
@@ -231,6 +233,19 @@ def _batches(connection: Any, text: str, bounds: Bounds, interruption: Interrupt
             bounds.check("The answer", rows, size)
             batches.append(batch)
         return reader.schema, batches
+
+
+def _with_texts(relation: Any) -> Any:
+    """Columns of types that neither SQL here nor Python has, and lists of these, as DuckDB itself writes them."""
+    given = list(map(str, relation.types))
+    kinds = [f"VARCHAR{found[1]}" if (found := _WRITTEN_OUT.fullmatch(each)) else None for each in given]
+    if not any(kinds):
+        return relation
+    items = []
+    for place, (kind, name) in enumerate(zip(kinds, relation.columns, strict=True), 1):
+        called = name.replace('"', '""')
+        items.append(f'CAST(#{place} AS {kind}) AS "{called}"' if kind else f'#{place} AS "{called}"')
+    return relation.project(", ".join(items))
 
 
 def _rows(batch: Any) -> list[list[Any]]:

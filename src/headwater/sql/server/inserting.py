@@ -15,9 +15,11 @@ from typing import Any, Final, TypeAlias
 
 from headwater.base.errors import KafkaError, UserError
 from headwater.sql.formats.json_rows import loaded, reading
+from headwater.sql.formats.port import RowError
 from headwater.sql.json_text import dump
 from headwater.sql.language.errors import SqlError, did_you_mean
 from headwater.sql.language.types import quoted
+from headwater.sql.plan import reading as source_rows
 from headwater.sql.plan.catalog import SourceInfo
 from headwater.sql.plan.insertion import check_key
 from headwater.sql.server.refusals import BAD_REQUEST, SERVER_ERROR
@@ -107,6 +109,20 @@ def row_of(target: SourceInfo, given: Mapping[str, Any]) -> tuple[list[Any] | No
     keys = values(target.key_columns)
     check_key(target, keys)
     return (None if not keys or all(each is None for each in keys) else keys), values(target.value_columns)
+
+
+def record_of(target: SourceInfo, key: list[Any] | None, value: list[Any] | None) -> tuple[bytes | None, bytes | None]:
+    """Key and value of a row as bytes. Raises SqlError where a schema of the registry does not take them: a field has
+    to have a value, or is an enum without this word.
+    """
+    null = value is None or (source_rows.writes_null_alone(target) and value[:1] == [None])
+    try:
+        return (
+            None if key is None else source_rows.key_serde(target).serialize(key),
+            None if value is None or null else source_rows.value_serde(target).serialize(value),
+        )
+    except RowError as error:
+        raise SqlError(f"Failed to insert values into '{target.name}'.", why=f"The row {error}") from None
 
 
 def _by_column(target: SourceInfo, given: Mapping[str, Any]) -> dict[str, Any]:

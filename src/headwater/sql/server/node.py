@@ -11,8 +11,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from headwater.base.errors import UserError
+from headwater.base.errors import KafkaError, UserError
 from headwater.client import AsyncAdmin, AsyncProducer
+from headwater.client.types import ConfigResource, Partition, ResourceType
 from headwater.sql.functions.python_functions import Policy
 from headwater.sql.language.errors import SqlError
 from headwater.sql.plan import reading
@@ -21,6 +22,7 @@ from headwater.sql.server.closing import LAST_WORDS_S
 from headwater.sql.server.command_log import CommandLog
 from headwater.sql.server.config import SqlServerConfig
 from headwater.sql.server.engine import Engine
+from headwater.sql.server.inserting import record_of
 from headwater.sql.server.leading import Leading
 from headwater.sql.server.peers import ServerName, Watch
 from headwater.sql.server.processing_log import LogSettings, ProcessingLog
@@ -40,6 +42,7 @@ from headwater.sql.server.row_queries import RowQueries
 from headwater.sql.server.runner import QueryRunner
 from headwater.sql.server.schemas import RegistrySchemas, schemas_of
 from headwater.sql.server.settable import defaults_of
+from headwater.sql.server.source_topics import Retention
 from headwater.sql.server.statement_requests import StatementRequests
 from headwater.streams.engine.failures import ClusterFailure
 
@@ -326,10 +329,23 @@ class SqlNode:
             raise SqlError("The schema registry does not answer.", why=str(failure.cause)) from None
 
     async def partitions(self, topic: str) -> int | None:
-        for each in await self.admin.list_topics(internal=True):
-            if each.name == topic and each.partitions:
-                return len(each.partitions)
-        return None
+        return len(await self._partitions(topic)) or None
+
+    async def replicas(self, topic: str) -> int | None:
+        found = await self._partitions(topic)
+        return len(found[0].replicas) if found else None
+
+    async def retention(self, topic: str) -> Retention | None:
+        """None: the brokers do not tell it."""
+        resource = ConfigResource(ResourceType.TOPIC, topic)
+        found = (await self.admin.describe_configs([resource], keys=["retention.ms"]))[resource]
+        if isinstance(found, KafkaError) or not found or found[0].value is None:
+            return None
+        return Retention(int(found[0].value), found[0].source == "topic")
+
+    async def _partitions(self, topic: str) -> Sequence[Partition]:
+        topics = await self.admin.list_topics(internal=True)
+        return next((each.partitions for each in topics if each.name == topic), ())
 
     # -- rows ----------------------------------------------------------------------------------------------------------
 
@@ -344,13 +360,8 @@ class SqlNode:
     ) -> Awaitable[object]:
         """A record of a stream or table, on its way: what to wait for until the brokers have it."""
         assert self._producer is not None
-
-        def encoded() -> tuple[bytes | None, bytes | None]:
-            null = value is None or (reading.writes_null_alone(target) and value[:1] == [None])
-            return (
-                None if key is None else reading.key_serde(target).serialize(key),
-                None if value is None or null else reading.value_serde(target).serialize(value),
-            )
-
-        raw_key, raw_value = await self.run_in_thread(encoded) if reading.asks_registry(target) else encoded()
+        if reading.asks_registry(target):
+            raw_key, raw_value = await self.run_in_thread(record_of, target, key, value)
+        else:
+            raw_key, raw_value = record_of(target, key, value)
         return await self._producer.send(target.topic, raw_value, key=raw_key, timestamp_ms=timestamp)

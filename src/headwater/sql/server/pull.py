@@ -37,6 +37,7 @@ from headwater.sql.plan.rewriting import parts, replaced
 from headwater.sql.plan.selecting import Item, spread
 from headwater.sql.plan.sources import WINDOW_BOUNDS
 from headwater.sql.server.lookup import Lookup, lookup_of
+from headwater.sql.values import place as place_of
 
 _UNORDERED: Final = (Base.ARRAY, Base.MAP, Base.STRUCT)
 
@@ -118,8 +119,22 @@ def _passing(condition: RowFunction | None, rows: list[list[Any]]) -> list[list[
 
 
 def _sort_key(value: Any) -> tuple[bool, Any]:
-    """NULL comes last, and first where the order is descending."""
-    return (value is None, 0 if value is None else value)
+    """NULL comes last, and first where the order is descending. Arrays and structs go by their items, one by one."""
+    if value is None:
+        return (True, ())
+    items = value if isinstance(value, list) else list(value.values()) if isinstance(value, dict) else None
+    return (False, place_of(value) if items is None else tuple(map(_sort_key, items)))
+
+
+def _has_order(given: types.Type | None) -> bool:
+    """Whether ORDER BY knows what comes first: maps have no order."""
+    match given:
+        case types.ArrayType():
+            return _has_order(given.item)
+        case types.StructType():
+            return all(_has_order(each) for _, each in given.fields)
+        case _:
+            return not isinstance(given, types.MapType)
 
 
 def plan(query: tree.Query, source: SourceInfo, alias: str) -> PullPlan:
@@ -171,6 +186,9 @@ def plan(query: tree.Query, source: SourceInfo, alias: str) -> PullPlan:
         columns.append(Column(item.name, compiled.type or types.STRING, role_of(item)))
         select.append((item.name, compiled))
     ordered = [("ORDER BY", compiler.compile(_named(each, names))) for each, _ in order]
+    for (each, _), (_, made) in zip(order, ordered, strict=True):
+        if not _has_order(made.type):
+            raise SqlError(f"ORDER BY cannot sort by {made.type}: maps have no order.", position=each.position)
     return PullPlan(
         tuple(columns),
         where,

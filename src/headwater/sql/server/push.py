@@ -22,6 +22,7 @@ from headwater.sql.language.tree import SourceKind
 from headwater.sql.plan import properties, queries, reading, windowed
 from headwater.sql.plan.catalog import Catalog, Column
 from headwater.sql.plan.relations import Errors
+from headwater.sql.plan.topic_sharing import check_pushed
 from headwater.sql.server.expiry import Expiry, expiry_of
 from headwater.sql.server.views import READING
 from headwater.streams.engine.failures import ErrorPolicy
@@ -137,6 +138,7 @@ def plan(query: tree.Query, catalog: Catalog, brokers: str, settings: Mapping[st
     for _, source in result.relation.sources:
         if source.topic not in topics[source.kind]:
             topics[source.kind].append(source.topic)
+    check_pushed(tuple(topics[SourceKind.STREAM]), tuple(topics[SourceKind.TABLE]))
     return Plan(
         query_id,
         app,

@@ -17,7 +17,6 @@ from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.sql.language import tree
 from headwater.sql.language.errors import SqlError, placed_at
 from headwater.sql.language.parser import pieces_of, substitute
-from headwater.sql.language.tree import SourceKind
 from headwater.sql.plan import inference
 from headwater.sql.plan.catalog import SourceInfo
 from headwater.sql.plan.insertion import Insertion
@@ -28,11 +27,12 @@ from headwater.sql.server.engine import LOGGED
 from headwater.sql.server.read_only_statements import ReadOnlyStatements, StatementContext
 from headwater.sql.server.rehearsal import Progress, Rehearsal, refuse_queries
 from headwater.sql.server.settable import check_request
-from headwater.sql.server.source_topics import is_deletable, topic_configs
+from headwater.sql.server.source_topics import Retention, is_deletable, sink_configs, topic_configs
 from headwater.web.callers import EVERYBODY, Caller, cluster
 from headwater.web.rights import require
 
 logger = logging.getLogger("headwater.sql")
+_DEFAULT_REPLICAS: Final = -1  # as the brokers' `default.replication.factor` says
 _LOOP: Final = (
     "The query reads the topic {0}, into which it writes: its results are its inputs. Without a condition that some of "
     "them do not meet, it writes for ever."
@@ -46,6 +46,10 @@ class Server(read_only_statements.Server, Protocol):
 
     @property
     def log(self) -> CommandLog: ...
+
+    async def replicas(self, topic: str) -> int | None: ...
+
+    async def retention(self, topic: str) -> Retention | None: ...
 
     async def catch_up(self) -> None: ...
 
@@ -267,14 +271,9 @@ class StatementRequests:
             trial.execute(statement)
             source = trial.catalog.sources[statement.name]
             count = await self._node.partitions(source.topic)
-            wanted = statement.properties.get("PARTITIONS")
-            if count is not None and wanted is not None and int(str(wanted)) != count:
-                raise SqlError(
-                    f"A Kafka topic with the name '{source.topic}' already exists, with different partition configuration.",
-                    why=f"It has {count} partitions, and PARTITIONS says {wanted}",
-                    position=statement.properties.place("PARTITIONS"),
-                )
-            if count is None:
+            if count is not None:
+                _check_partitions(statement, source.topic, count)
+            else:
                 if "PARTITIONS" not in statement.properties:
                     raise SqlError(
                         f"Kafka topic does not exist: {source.topic}",
@@ -282,30 +281,50 @@ class StatementRequests:
                         position=statement.position,
                     )
                 configs = topic_configs(statement.properties, {})
-                await create_topic(self._node.admin, source.topic, source.partitions, source.replicas, configs)
+                await self._make_topic(statement, source, source.partitions, _DEFAULT_REPLICAS, configs)
             await self._node.run_in_thread(inference.register, source)
         if isinstance(done, PersistentQuery):
             topics = frozenset(name for each in done.together for name in each)
             push.check_together(done.together, {name: await self._node.partitions(name) or 0 for name in topics})
         if isinstance(done, PersistentQuery) and isinstance(statement, tree.CreateAs):
-            count = done.sink.partitions
+            there, count = await self._node.partitions(done.sink.topic), done.sink.partitions
+            if there is not None:
+                _check_partitions(statement, done.sink.topic, there)
             if "PARTITIONS" not in statement.properties:
                 counts = [
                     await self._node.partitions(self._node.engine.session.catalog.find(name).topic)
                     for name in done.sources
                 ]
                 count = max((each for each in counts if each), default=count)
-            configs = (
-                {"cleanup.policy": "compact"} if done.sink.kind is SourceKind.TABLE and not done.sink.window else {}
-            )
-            await create_topic(
-                self._node.admin,
-                done.sink.topic,
-                count,
-                done.sink.replicas,
-                topic_configs(statement.properties, configs),
-            )
+            left = self._node.engine.session.catalog.find(done.sources[0]).topic
+            replicas = await self._node.replicas(left) or _DEFAULT_REPLICAS
+            configs = sink_configs(done.sink, statement.properties, await self._node.retention(left))
+            await self._make_topic(statement, done.sink, count, replicas, configs)
             await self._node.run_in_thread(inference.register, done.sink)
+
+    async def _make_topic(
+        self,
+        statement: tree.CreateSource | tree.CreateAs,
+        source: SourceInfo,
+        partitions: int,
+        replicas: int,
+        configs: Mapping[str, str],
+    ) -> None:
+        """Unless it is there. `replicas`: for a statement that does not say it. With fewer, none is made."""
+        if "REPLICAS" in statement.properties:
+            replicas = source.replicas
+        try:
+            await create_topic(self._node.admin, source.topic, partitions, replicas, configs, exactly=True)
+        except KafkaError as error:
+            if error.code != ErrorCode.INVALID_REPLICATION_FACTOR:
+                raise
+            count = "the brokers' default of" if replicas == _DEFAULT_REPLICAS else replicas
+            raise SqlError(
+                f"The topic {source.topic} cannot be made with {count} replicas.",
+                why=str(error),
+                hint="REPLICAS in the WITH clause says how many there are to be.",
+                position=statement.properties.place("REPLICAS"),
+            ) from None
 
     def _refuse_rows_of_file(self, statement: tree.Statement) -> None:
         runs_file = self._node.takes_statements and self._node.config.text("ksql.queries.file")
@@ -323,3 +342,14 @@ class StatementRequests:
         assert isinstance(done, Insertion)
         await rights.require_source(caller, Operation.WRITE, done.target)  # by now it may be another than before
         await self._node.send(done.target, done.key, done.value, done.timestamp)
+
+
+def _check_partitions(statement: tree.CreateSource | tree.CreateAs, topic: str, count: int) -> None:
+    """Of a topic that is there, and has so many. Raises SqlError."""
+    wanted = statement.properties.get("PARTITIONS")
+    if wanted is not None and int(str(wanted)) != count:
+        raise SqlError(
+            f"A Kafka topic with the name '{topic}' already exists, with different partition configuration.",
+            why=f"It has {count} partitions, and PARTITIONS says {wanted}",
+            position=statement.properties.place("PARTITIONS"),
+        )

@@ -77,6 +77,9 @@ class Admin:
         self.deleted: list[str] = []
         self._problem = problem
 
+    async def describe_configs(self, resources: list[Any], **_: Any) -> dict[Any, Any]:
+        return dict.fromkeys(resources, KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "no"))
+
     async def create_topics(self, wanted: list[Any]) -> dict[str, None]:
         return {each.name: None for each in wanted}
 
@@ -85,7 +88,7 @@ class Admin:
         return dict.fromkeys(names, self._problem)
 
     async def list_topics(self, *, internal: bool = False) -> list[Any]:
-        return [SimpleNamespace(name="own", partitions=[None])]
+        return [SimpleNamespace(name="own", partitions=[SimpleNamespace(replicas=[1])])]
 
     async def describe_topics(self, _names: list[str]) -> dict[str, Any]:
         return {}

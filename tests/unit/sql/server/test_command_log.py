@@ -5,9 +5,12 @@ import contextlib
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
+from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicPartition
-from headwater.client import AsyncConsumer
-from headwater.sql.server.command_log import Command, CommandLog
+from headwater.client import AsyncAdmin, AsyncConsumer
+from headwater.sql.server.command_log import Command, CommandLog, create_topic
 from headwater.sql.server.engine import Engine
 
 CREATE = Command("CREATE STREAM s (v INT) WITH (kafka_topic='s', value_format='JSON', partitions=1);").encode()
@@ -53,3 +56,28 @@ def test_a_log_that_ends_with_a_marker_or_without_a_value_is_read_to_its_end() -
 def test_markers_alone_are_passed_over() -> None:
     engine = asyncio.run(_engine(Polls(([], 0), ([], 4)), 4))
     assert (engine.applied, engine.statements) == (4, 0)
+
+
+@pytest.mark.parametrize("exactly", [False, True])
+def test_a_topic_with_fewer_replicas_than_it_should_have_is_told(
+    exactly: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log of statements lay on one disk where `ksql.internal.topic.replicas` says three, and nobody said so."""
+    made: list[int] = []
+
+    class Admin:
+        async def create_topics(self, wanted: list[Any]) -> dict[str, KafkaError | None]:
+            (topic,) = wanted
+            made.append(topic.replication_factor)
+            error = KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, "there are 2 brokers")
+            return {topic.name: error if topic.replication_factor > 2 else None}
+
+    creating = create_topic(cast("AsyncAdmin", Admin()), "log", 1, 3, exactly=exactly)
+    if exactly:
+        with pytest.raises(KafkaError, match="there are 2 brokers"):
+            asyncio.run(creating)
+        assert (made, caplog.messages) == ([3], [])
+    else:
+        asyncio.run(creating)
+        assert made == [3, 1]
+        assert "event=fewer_replicas topic=log wanted=3 made_with=1" in caplog.messages[0]

@@ -53,6 +53,18 @@ def test_any_sql_over_rows(text: str, rows: list[list[Any]]) -> None:
     assert _ask(text)[1] == rows
 
 
+def test_what_sql_has_no_type_for_is_text_as_duckdb_writes_it() -> None:
+    """A difference of two times was `MonthDayNano(months=0, ...)`."""
+    columns, rows = _ask(
+        'SELECT MAX(born)::TIMESTAMP - MIN(born)::TIMESTAMP AS "a", [INTERVAL 1 MONTH] AS "a", \'101\'::BIT AS b, '
+        "99999999999999999999999999999999999999999 AS n, TIMETZ '10:00:00+02' AS t, COUNT(*) AS c FROM people;"
+    )
+    assert columns == [
+        ("A", "STRING"), ("A", "ARRAY<STRING>"), ("B", "STRING"), ("N", "STRING"), ("T", "STRING"), ("C", "BIGINT")
+    ]  # fmt: skip
+    assert rows == [["67227 days", ["1 month"], "101", "99999999999999999999999999999999999999999", "10:00:00+02", 2]]
+
+
 def test_a_function_that_duckdb_has_not_is_told_with_who_has_it() -> None:
     with pytest.raises(SqlError, match=r"Can't find any functions with the name 'nobodys'.*DuckDB carries out joins"):
         _ask("SELECT nobodys(id) AS n FROM orders ORDER BY n;")

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from headwater.base.errors import ErrorCode, KafkaError
 from headwater.sql.server.api import make_door
 from headwater.sql.server.command_log import Command
 from headwater.sql.server.config import SqlServerConfig
@@ -52,7 +53,10 @@ class Log:
 
 class Admin:
     async def list_topics(self, *, internal: bool = False) -> list[Any]:
-        return [SimpleNamespace(name="in", partitions=[None])] if internal else []
+        return [SimpleNamespace(name="in", partitions=[SimpleNamespace(replicas=[1])])] if internal else []
+
+    async def describe_configs(self, resources: list[Any], **_: Any) -> dict[Any, Any]:
+        return dict.fromkeys(resources, KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "no"))
 
     async def create_topics(self, wanted: list[Any]) -> dict[str, None]:
         return {each.name: None for each in wanted}

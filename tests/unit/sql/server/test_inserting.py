@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from headwater.base.errors import ErrorCode, KafkaError
+from headwater.schemas import SchemaType
+from headwater.sql.formats.registry.port import MemorySchemas
 from headwater.sql.language.errors import SqlError
 from headwater.sql.plan.catalog import SourceInfo
 from headwater.sql.plan.insertion import Insertion
@@ -266,3 +268,27 @@ def test_rows_for_a_stream_with_columns_of_headers_have_the_others() -> None:
     for statement in ("INSERT INTO s VALUES (1, 2);", "INSERT INTO s (k, h) VALUES (1, 'aa');"):
         with pytest.raises(SqlError, match="Cannot insert into HEADER columns: H"):
             session.run(statement)
+
+
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        ({"K": "a", "E": "A"}, "N: "),
+        ({"K": "a", "N": 1}, "E: "),
+        ({"K": "a", "N": 1, "E": "B"}, "E: "),
+    ],
+)
+def test_a_row_that_the_registered_schema_does_not_take_is_refused_with_the_reason(
+    row: dict[str, Any], why: str
+) -> None:
+    """INSERT VALUES was an Internal Server Error, and the answer of /inserts-stream broke off."""
+    schemas = MemorySchemas()
+    enum = {"type": "enum", "name": "E", "symbols": ["A"]}
+    fields = [{"name": "N", "type": "int"}, {"name": "E", "type": enum}]
+    schemas.add("s-value", SchemaType.AVRO, json.dumps({"type": "record", "name": "R", "fields": fields}))
+    session = Session(schemas=schemas)
+    session.run("CREATE STREAM s (k STRING KEY) WITH (kafka_topic='s', value_format='AVRO');")
+    target = session.catalog.find("S")
+    with pytest.raises(SqlError, match=f"Failed to insert values into 'S'. The row cannot be written as AVRO: {why}"):
+        inserting.record_of(target, *inserting.row_of(target, row))
+    assert inserting.record_of(target, *inserting.row_of(target, {**row, "N": 1, "E": "A"}))[0] == b"a"

@@ -44,18 +44,26 @@ class Log:
 
 
 class Admin:
-    """Has a topic `in` of one partition with three replicas, and makes every other but `full`."""
+    """Of three brokers. Has a topic `in` of one partition with three replicas, and makes others."""
+
+    def __init__(self) -> None:
+        self.replicas: dict[str, int] = {}  # of what it has made
 
     async def list_topics(self, *, internal: bool = False) -> list[Any]:
-        return [SimpleNamespace(name="in", partitions=[None])] if internal else []
+        return [SimpleNamespace(name="in", partitions=[SimpleNamespace(replicas=[1, 2, 3])])] if internal else []
 
     async def describe_topics(self, names: list[str]) -> dict[str, Any]:
         there = SimpleNamespace(partitions=[SimpleNamespace(replicas=[1, 2, 3])])
         error = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such topic")
         return {each: there if each == "in" else error for each in names}
 
-    async def create_topics(self, wanted: list[Any]) -> dict[str, None]:
-        return {each.name: None for each in wanted}
+    async def describe_configs(self, resources: list[Any], **_: Any) -> dict[Any, Any]:
+        return dict.fromkeys(resources, KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "no"))
+
+    async def create_topics(self, wanted: list[Any]) -> dict[str, KafkaError | None]:
+        self.replicas |= {each.name: each.replication_factor for each in wanted}
+        too_many = KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, "there are 3 brokers")
+        return {each.name: too_many if each.replication_factor > 3 else None for each in wanted}
 
 
 def _node(*statements: str) -> SqlNode:
@@ -562,3 +570,50 @@ def test_a_join_of_topics_that_do_not_fit_is_refused(begins: str) -> None:
     assert (status, "number of partitions don't match" in answer["message"]) == (400, True)
     assert node.engine.session.queries == {}
     assert _run(node, f"{begins} {select.replace('w ', 't ').replace('w.', 't.')}")[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        (
+            "CREATE STREAM u (v INT) WITH (kafka_topic='u', value_format='JSON', partitions=1, replicas=4);",
+            "The topic u cannot be made with 4 replicas. INVALID_REPLICATION_FACTOR: there are 3 brokers",
+        ),
+        ("CREATE STREAM u WITH (replicas=4) AS SELECT * FROM s;", "The topic U cannot be made with 4 replicas."),
+        (
+            "CREATE STREAM u WITH (kafka_topic='in', partitions=7) AS SELECT * FROM s;",
+            "A Kafka topic with the name 'in' already exists, with different partition configuration. It has 1 part",
+        ),
+    ],
+)
+def test_a_topic_is_made_as_the_statement_says_or_not_at_all(statement: str, message: str) -> None:
+    """It got one replica where there were not enough brokers for those that were named, and nobody said so."""
+    node = _node(_S)
+    status, answer = _run(node, statement)
+    assert status == 400
+    assert message in answer["message"]
+    assert "U" not in node.engine.session.catalog.sources
+
+
+@pytest.mark.parametrize(
+    ("statement", "replicas"),
+    [
+        ("CREATE STREAM u AS SELECT * FROM s;", 3),
+        ("CREATE TABLE u AS SELECT id, COUNT(*) AS n FROM s GROUP BY id;", 3),
+        ("CREATE STREAM u WITH (replicas=2) AS SELECT * FROM s;", 2),
+        ("CREATE STREAM u (v INT) WITH (kafka_topic='U', value_format='JSON', partitions=1);", -1),
+        ("CREATE STREAM u (v INT) WITH (kafka_topic='U', value_format='JSON', partitions=1, replicas=2);", 2),
+    ],
+)
+def test_a_topic_has_the_replicas_of_what_its_query_reads_or_those_that_brokers_give(
+    statement: str, replicas: int
+) -> None:
+    """It had one where the statement named none: what a query had made was gone with one broker."""
+    node = _node(_S)
+    assert _run(node, statement)[0] == 200
+    assert cast("Admin", node._admin).replicas == {"U": replicas}
+
+
+def test_a_query_may_write_into_a_topic_that_is_there() -> None:
+    node = _node(_S)
+    assert _run(node, "CREATE STREAM w WITH (kafka_topic='in', partitions=1) AS SELECT * FROM s;")[0] == 200

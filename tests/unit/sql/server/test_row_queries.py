@@ -57,6 +57,17 @@ def test_a_push_query_tells_the_final_rows_of_windows_that_time_jumped_past(
     assert planned.finished() == rows
 
 
+def test_a_push_query_joins_no_stream_with_a_table_over_its_topic() -> None:
+    """It was told behind the header, when the topology was made; a query that made it would have read all twice."""
+    session = Session()
+    for kind, key in (("STREAM s", "KEY"), ("TABLE t", "PRIMARY KEY")):
+        session.run(f"CREATE {kind} (id INT {key}, n INT) WITH (kafka_topic='in', value_format='JSON');")
+    (statement,) = session.parse("SELECT s.id, t.n FROM s JOIN t ON s.id = t.id EMIT CHANGES;")
+    assert isinstance(statement, tree.Select)
+    with pytest.raises(SqlError, match="A push query cannot join a stream and a table over one topic, in"):
+        push.plan(statement.query, session.catalog, "nowhere:1", {})
+
+
 def test_what_duckdb_alone_can_read_is_told_in_both_languages(monkeypatch: pytest.MonkeyPatch) -> None:
     node = SqlNode(SqlServerConfig.of({"bootstrap.servers": "127.0.0.1:1"})[0])
 
