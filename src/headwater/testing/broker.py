@@ -61,7 +61,7 @@ class Broker:
         with self._complaints() as complaints:
             began = complaints.seek(0, os.SEEK_END)
             self._process = process = subprocess.Popen(
-                [sys.executable, "-m", "headwater.server", *arguments],
+                [sys.executable, "-P", "-m", "headwater.server", *arguments],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=complaints,

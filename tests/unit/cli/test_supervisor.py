@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from headwater.cli.children import BrokerChild, ConnectChild, RegistryChild, SqlChild, ZooKeeperChild
+from headwater.cli.plans import plan_several, with_connect, with_registry, with_sql
 from headwater.cli.processes import is_alive
 from headwater.cli.state import FILE_NAME, UpState, read_state
 
@@ -148,6 +150,24 @@ def test_the_file_tells_that_all_are_being_stopped(up: Up, tmp_path: Path) -> No
     os.kill(slow, signal.SIGCONT)
     process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0
+
+
+def test_servers_import_nothing_from_the_directory_that_they_are_started_in(tmp_path: Path) -> None:
+    """In a directory that others can write to, their `secrets.py` ran with the rights of whoever typed `up`."""
+    (tmp_path / "secrets.py").write_text("raise SystemExit('of somebody else')\n")
+    plan = plan_several(tmp_path, None, {}, {}, count=1, port=0, zookeeper_port=1, detach=False)
+    plan = with_connect(with_sql(with_registry(plan, 0, 0, {}), 0, 0), 0, 0)
+    assert plan.zookeeper and plan.registry and plan.sql and plan.connect  # noqa: PT018
+    children = [
+        BrokerChild(plan.brokers[0], None, None, ()),
+        RegistryChild(plan.registry, [], None),
+        SqlChild(plan.sql, [], None, None),
+        ConnectChild(plan.connect, [], None),
+        ZooKeeperChild(plan.zookeeper, 0),
+    ]
+    for interpreter in {tuple(command[: command.index("-m")]) for command in (child.command() for child in children)}:
+        found = subprocess.run([*interpreter, "-c", "import secrets"], cwd=tmp_path, capture_output=True, check=False)
+        assert found.stderr == b""
 
 
 def test_a_disk_without_room_for_the_file_changes_nothing_for_those_that_run(up: Up, tmp_path: Path) -> None:

@@ -139,6 +139,16 @@ def test_the_exit_code_of_a_broker_whose_port_is_taken_is_1(tmp_path: Path) -> N
     assert done.stdout == ""
 
 
+def test_modules_of_the_directory_that_a_test_runs_in_are_not_the_brokers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A project's own `shutil.py` was taken for Python's, and the broker did not start."""
+    (tmp_path / "shutil.py").write_text("raise SystemExit('not the one that was meant')\n")
+    monkeypatch.chdir(tmp_path)
+    with Broker() as broker:
+        socket.create_connection(("127.0.0.1", broker.port)).close()
+
+
 def produce_megabytes(broker: Broker, count: int) -> None:
     from kafka import KafkaProducer
 

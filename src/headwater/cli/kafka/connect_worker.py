@@ -47,7 +47,9 @@ def _in_foreground(script: WorkerScript, words: list[str]) -> int:
 def _in_background(script: WorkerScript, words: list[str]) -> int:
     from headwater.cli.background import start_in_background
 
-    server = start_in_background([sys.executable, "-m", script.module, *words], script.log_name, reads_stdout=True)
+    server = start_in_background(
+        [sys.executable, "-P", "-m", script.module, *words], script.log_name, reads_stdout=True
+    )
     assert server.process.stdout is not None
     with server.process.stdout:
         line = server.process.stdout.readline()
