@@ -8,6 +8,7 @@ nobody: it is left out, and we say so. One that does not stop is killed, so that
 Owns the state file. One thread, one `poll`.
 """
 
+import contextlib
 import os
 import select
 import signal
@@ -15,7 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from types import FrameType
-from typing import Final
+from typing import Final, TextIO
 
 from headwater._version import VERSION
 from headwater.cli.children import BrokerChild, Child, ConnectChild, RegistryChild, SqlChild, ZooKeeperChild
@@ -136,8 +137,7 @@ class Supervisor:
 
     def _take_line(self, child: Child, line: str) -> None:
         if not child.hears_ready(line):
-            sys.stdout.write(line + "\n")
-            sys.stdout.flush()
+            _write(sys.stdout, line + "\n")
             return
         first = not child.supervision.was_ready
         child.supervision.on_ready()
@@ -228,8 +228,7 @@ class Supervisor:
             name, hint = "the Connect worker", "--connect-port"
         _say(f"{name} did not start ({why}): going on without it. See {hint}")
         if child.log_file is not None:
-            sys.stderr.write(log_since(child.log_file, child.log_was_bytes))
-            sys.stderr.flush()
+            _write(sys.stderr, log_since(child.log_file, child.log_was_bytes))
         if child is self._sql:
             self._sql, self._state.sql = None, None
         elif child is self._connect:
@@ -244,10 +243,15 @@ def _say_why(child: Child, code: int) -> None:
     """One that never was ready. Without a log of its own it has said why where we would."""
     if child.log_file is not None:
         _say(f"{child.name} did not start ({exit_text(code)}); its log is {child.log_file} and ends:")
-        sys.stderr.write(log_since(child.log_file, child.log_was_bytes))
-        sys.stderr.flush()
+        _write(sys.stderr, log_since(child.log_file, child.log_was_bytes))
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"headwater: {text}\n")
-    sys.stderr.flush()
+    _write(sys.stderr, f"headwater: {text}\n")
+
+
+def _write(stream: TextIO, text: str) -> None:
+    """A log that takes no more (its disk is full, or its reader has gone) is no reason to end what runs."""
+    with contextlib.suppress(OSError):
+        stream.write(text)
+        stream.flush()

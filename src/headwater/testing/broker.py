@@ -150,7 +150,7 @@ class Broker:
         self._hold_ports()
 
     def _hold_ports(self) -> None:
-        """Bound, and never listening: nobody else is given them until the broker comes back, and it may listen there."""
+        """Bound, and never listening: nobody else is given them until the broker comes back and listens there."""
         held = contextlib.ExitStack()
         for _, place in _named(str(self._settings["listeners"])):
             host, _, port = place.rpartition(":")

@@ -183,6 +183,24 @@ def test_a_disk_without_room_for_the_file_changes_nothing_for_those_that_run(up:
     assert "headwater: the state of what runs could not be written: Is a directory\n" in said
 
 
+def test_a_log_that_takes_no_more_changes_nothing_for_those_that_run(tmp_path: Path) -> None:
+    """What the supervisor had to say of a full disk went to a log on that disk, and ended it with all that ran."""
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, str(SCRIPT), "up", str(tmp_path), "2"]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=full, text=True)
+    try:
+        _ready(process)
+        os.kill(_state(tmp_path).brokers[1].pid, signal.SIGKILL)
+        _until(lambda: _events(tmp_path).count("start 2") == 2 or process.poll() is not None)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=PATIENCE_S)
+    finally:
+        process.kill()
+        process.communicate()
+    assert _events(tmp_path)[3:] == ["start 2", "stop 1", "stop 2", "stop zookeeper"]
+    assert process.returncode == 0
+
+
 def test_the_registry_begins_when_the_brokers_are_ready_and_goes_first(up: Up, tmp_path: Path) -> None:
     (tmp_path / "with-registry").touch()
     process = up(2)
