@@ -11,6 +11,7 @@ import pytest
 
 from headwater.cli.main import BrokerStart, plain_broker_start
 from headwater.cli.root import VERBS, cli, run
+from headwater.cli.state import FILE_NAME, take_lock
 
 FORBIDDEN = (
     "pyspark",
@@ -179,6 +180,22 @@ def test_status_and_down_without_anything_running(tmp_path: Path, capsys: pytest
     assert json.loads(capsys.readouterr().out) == {"brokers": [], "data_dir": str(tmp_path)}
     assert run(["down", "--data-dir", str(tmp_path)]) == 0
     assert "Nothing is running" in capsys.readouterr().out
+
+
+def test_down_leaves_what_it_cannot_read_to_a_supervisor_that_lives(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It said that nothing was running, and deleted the file by which another version could have stopped it."""
+    lock = take_lock(tmp_path)
+    (tmp_path / FILE_NAME).write_text('{"format": 99}')
+    try:
+        assert run(["down", "--data-dir", str(tmp_path)]) == 1
+    finally:
+        os.close(lock)
+    assert "another version of Headwater" in capsys.readouterr().err
+    assert (tmp_path / FILE_NAME).exists()
+    assert run(["down", "--data-dir", str(tmp_path)]) == 0
+    assert not (tmp_path / FILE_NAME).exists()
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
