@@ -175,6 +175,16 @@ def test_brokers_that_are_not_started_though_they_have_data_are_named(
     assert f"brokers that are not started: {left}; see --brokers" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("more", [[], ["--brokers", "3"]])
+def test_a_data_directory_with_a_comma_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str]
+) -> None:
+    """The broker took it for two: one beside it, and one where the command was typed."""
+    assert run(["up", "--data-dir", str(tmp_path / "a,b"), *more]) == 2
+    assert "a comma ends a path" in capsys.readouterr().err
+    assert not (tmp_path / "a,b").exists()
+
+
 def test_status_and_down_without_anything_running(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["status", "--data-dir", str(tmp_path), "-o", "json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"brokers": [], "data_dir": str(tmp_path)}

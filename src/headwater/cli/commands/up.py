@@ -3,6 +3,7 @@ detached.
 """
 
 import os
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -174,7 +175,7 @@ def wait_for_the_end(state: "UpState", timeout_s: float) -> None:
         raise UserError(
             f"Process {pids_of(left)} of the last `headwater up` has not ended within {timeout_s:g} s",
             f"what ran on {state.data_dir} {why}",
-            f"Kill it with `headwater down --force --data-dir {state.data_dir}`, then start again",
+            f"Kill it with `headwater down --force --data-dir {shlex.quote(state.data_dir)}`, then start again",
         )
 
 
@@ -188,12 +189,12 @@ def _plan(
     _tell_left_out(directory, count)
     if detach:  # in the foreground the brokers say it where people look
         tell_of_settings(given)
-    if count == 1:
-        return plan_one(directory, config, given, list(sets), port, detach)
-    require_cluster_extra(starts_zookeeper=not given.get("zookeeper.connect"))
-    from headwater.server.zookeeper.process import free_ports
-
     try:
+        if count == 1:
+            return plan_one(directory, config, given, list(sets), port, detach)
+        require_cluster_extra(starts_zookeeper=not given.get("zookeeper.connect"))
+        from headwater.server.zookeeper.process import free_ports
+
         return plan_several(
             directory,
             config,
@@ -253,7 +254,7 @@ def _refuse_to_secure(running: "UpState") -> NoReturn:
     raise UserError(
         f"What runs on {running.data_dir} is not secured",
         "it was started without --secure",
-        f"Stop it first, with `headwater down --data-dir {running.data_dir}`",
+        f"Stop it first, with `headwater down --data-dir {shlex.quote(running.data_dir)}`",
     )
 
 
@@ -456,9 +457,9 @@ def _suggestions(state: "UpState") -> str:
     usual = Path(state.data_dir) == default_data_dir().absolute()
     client = "" if usual else f" --bootstrap-server {','.join(broker.address for broker in state.brokers)}"
     if not usual and state.client_config is not None:
-        client += f" --command-config {state.client_config}"
-    local = "" if usual else f" --data-dir {state.data_dir}"
-    name = _own_name()
+        client += f" --command-config {shlex.quote(state.client_config)}"
+    local = "" if usual else f" --data-dir {shlex.quote(state.data_dir)}"
+    name = shlex.quote(_own_name())
     commands = [
         f"{name} topic create hello{client}",
         f"echo world | {name} produce hello{client}",
