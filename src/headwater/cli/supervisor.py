@@ -19,12 +19,13 @@ from types import FrameType
 from typing import Final, TextIO
 
 from headwater._version import VERSION
+from headwater.base.errors import UserError
 from headwater.cli.children import BrokerChild, Child, ConnectChild, RegistryChild, SqlChild, ZooKeeperChild
 from headwater.cli.log_files import log_since
 from headwater.cli.plans import Plan
 from headwater.cli.processes import identify
 from headwater.cli.state import UpState, remove_state, write_state
-from headwater.cli.supervision import End, exit_text
+from headwater.cli.supervision import End, StartAgain, exit_text
 
 _FOREVER_MS: Final = -1
 
@@ -104,8 +105,22 @@ class Supervisor:
 
     def _start(self, children: Sequence[Child]) -> None:
         for child in children:
-            child.start()
+            try:
+                child.start()
+            except OSError as error:  # no room for its log, or for one more process
+                self._after_refusal(child, error)
         self._write_state()
+
+    def _after_refusal(self, child: Child, error: OSError) -> None:
+        """One that ran before is tried again later: the others go on."""
+        why = f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error)
+        if not child.supervision.was_ready:
+            raise UserError(f"{child.name} cannot be started", why) from None
+        decision = child.supervision.on_exit(1, 0)
+        assert isinstance(decision, StartAgain), "it was ready once, and nobody stops"
+        pause_s = decision.pause_ms / 1000
+        _say(f"{child.name} cannot be started ({why}); it is tried again in {pause_s:g} s")
+        child.start_at = time.monotonic() + pause_s
 
     def _write_state(self) -> None:
         """A disk that is full now is no reason to leave those alone that run: they are watched and stopped all the
@@ -114,8 +129,10 @@ class Supervisor:
         try:
             write_state(self._plan.data_dir, self._state)
         except OSError as error:
-            if not self._all_were_ready and not self._stopping:
-                raise  # nobody would find what was started
+            if not self._all_were_ready and not self._stopping:  # nobody would find what was started
+                raise UserError(
+                    f"Cannot write the state of what runs to {self._plan.data_dir}", error.strerror or str(error)
+                ) from None
             _say(f"the state of what runs could not be written: {error.strerror or error}")
 
     def _wait(self, wake_read: int) -> None:

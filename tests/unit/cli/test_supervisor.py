@@ -201,6 +201,54 @@ def test_a_log_that_takes_no_more_changes_nothing_for_those_that_run(tmp_path: P
     assert process.returncode == 0
 
 
+def test_one_that_cannot_be_started_again_yet_is_tried_again(up: Up, tmp_path: Path) -> None:
+    process = up(2)
+    _ready(process)
+    log = tmp_path / "logs" / "broker-2.log"
+    log.unlink()
+    log.mkdir()  # as with a disk that is full: it cannot be opened
+    os.kill(_state(tmp_path).brokers[1].pid, signal.SIGKILL)
+    assert process.stderr is not None
+    said = [process.stderr.readline() for _ in range(3)]
+    assert said[0].startswith("headwater: broker 2 died (signal SIGKILL)")
+    assert said[1:] == [
+        f"headwater: broker 2 cannot be started ({log}: Is a directory); it is tried again in {pause} s\n"
+        for pause in (0.5, 1)
+    ]
+    log.rmdir()
+    _until(lambda: _events(tmp_path).count("start 2") == 2)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0
+    assert _events(tmp_path)[4:] == ["stop 1", "stop 2", "stop zookeeper"]
+
+
+def _detached(directory: Path) -> "subprocess.Popen[str]":
+    command = [sys.executable, str(SCRIPT), "detached", str(directory), "1"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_a_start_in_the_background_that_fails_says_why(tmp_path: Path) -> None:
+    """Its reason went nowhere."""
+    (tmp_path / f"{FILE_NAME}.new").mkdir()  # the state cannot be written, as on a full disk
+    process = _detached(tmp_path)
+    _, said = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 1
+    assert f"error: Cannot write the state of what runs to {tmp_path}: Is a directory" in said
+
+
+def test_ctrl_c_while_a_start_in_the_background_is_waited_for_stops_what_was_started(tmp_path: Path) -> None:
+    """It went on in the background, where nobody had seen that it runs."""
+    (tmp_path / "slow").write_text("1")
+    process = _detached(tmp_path)
+    _until(lambda: "start 1" in _events(tmp_path))
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=PATIENCE_S)
+    assert process.returncode != 0
+    assert _events(tmp_path)[-2:] == ["stop 1", "stop zookeeper"]
+    assert read_state(tmp_path) is None
+
+
 def test_the_registry_begins_when_the_brokers_are_ready_and_goes_first(up: Up, tmp_path: Path) -> None:
     (tmp_path / "with-registry").touch()
     process = up(2)
