@@ -237,6 +237,33 @@ def test_a_client_that_leaves_ends_its_stream() -> None:
     on_stage(play)
 
 
+@pytest.mark.parametrize("more", [b"\r\n", LAST, b"x" * 200_000])
+def test_a_client_that_leaves_ends_its_stream_whatever_it_sent_meanwhile(more: bytes) -> None:
+    """One byte behind the request, and nobody saw it leave: a thousand such streams kept everybody else out."""
+
+    async def play(stage: Stage, _server: HttpServer, port: int) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(get("/endless"))
+        await reader.readuntil(b"begin")
+        await stage.entered.wait()
+        writer.write(more)
+        await writer.drain()
+        writer.close()
+        async with asyncio.timeout(60):
+            await stage.stream_closed.wait()
+
+    on_stage(play)
+
+
+def test_a_request_behind_a_stream_is_answered_after_it() -> None:
+    async def play(_stage: Stage, _server: HttpServer, port: int) -> None:
+        said = await talk(port, get("/stream") + b"\r\n" + LAST)
+        assert said.count(b"HTTP/1.1 200") == 2
+        assert said.endswith(b"last")
+
+    on_stage(play)
+
+
 def test_a_stop_lets_requests_finish_and_closes_idle_connections() -> None:
     async def play(stage: Stage, server: HttpServer, port: int) -> None:
         idle_reader, idle_writer = await asyncio.open_connection("127.0.0.1", port)
