@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 from headwater.web.body_stream import BodyLost, BodyStream
 from headwater.web.http2 import PREFACE, Http2Connection, is_available
 from headwater.web.limits import Limits
+from headwater.web.listening import BACKLOG, listening_sockets
 from headwater.web.messages import HttpError, Request, Response, reason
 from headwater.web.parser import RequestParser
 from headwater.web.tls_listener import TlsListener
@@ -76,11 +77,12 @@ class HttpServer:
             listener = TlsListener(self._on_connection, tls, _READER_LIMIT_BYTES, handshakes_max, protocols)
             self._tls_listeners.append(listener)
             return await listener.start(host, port)
-        server = await asyncio.start_server(
-            self._on_connection, host or None, port, limit=_READER_LIMIT_BYTES, backlog=256
-        )
-        self._servers.append(server)
-        bound: int = server.sockets[0].getsockname()[1]
+        sockets = await listening_sockets(host, port)
+        bound: int = sockets[0].getsockname()[1]
+        for each in sockets:
+            self._servers.append(
+                await asyncio.start_server(self._on_connection, sock=each, limit=_READER_LIMIT_BYTES, backlog=BACKLOG)
+            )
         return bound
 
     async def stop(self) -> None:

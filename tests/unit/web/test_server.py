@@ -2,10 +2,13 @@
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import cast
 
 import pytest
 
+from headwater.base.security.tls import ContextSource
 from headwater.web.client import HttpClient, HttpClientError
 from headwater.web.content import json_response
 from headwater.web.door import Door
@@ -328,3 +331,49 @@ def test_a_connection_that_does_not_come_about_in_time_has_sent_nothing(monkeypa
         assert not caught.value.was_sent
 
     asyncio.run(ask())
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_a_name_with_an_address_that_this_machine_has_not_listens_on_the_others(
+    monkeypatch: pytest.MonkeyPatch, tls: bool
+) -> None:
+    """In containers without IPv6 localhost is ::1, too: nothing was served there."""
+
+    async def both(*_: object, **__: object) -> list[object]:
+        kind = socket.SOCK_STREAM
+        return [
+            (socket.AF_INET6, kind, 6, "", ("2001:db8::1", 0, 0, 0)),
+            (socket.AF_INET, kind, 6, "", ("127.0.0.1", 0)),
+        ]
+
+    async def serve() -> None:
+        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", both)
+        server = HttpServer(Stage().door)
+        port = await server.start("localhost", 0, cast("ContextSource", object()) if tls else None)
+        monkeypatch.undo()
+        socket.create_connection(("127.0.0.1", port)).close()
+        await server.stop()
+
+    asyncio.run(serve())
+
+
+def test_a_name_of_two_addresses_has_one_port() -> None:
+    async def serve() -> None:
+        server = HttpServer(Stage().door)
+        port = await server.start("", 0)
+        for host in ("127.0.0.1", "::1"):
+            socket.create_connection((host, port)).close()
+        await server.stop()
+
+    asyncio.run(serve())
+
+
+def test_a_port_that_is_taken_is_told_and_nothing_stays_open() -> None:
+    async def serve() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            server = HttpServer(Stage().door)
+            with pytest.raises(OSError, match="in use"):
+                await server.start("127.0.0.1", other.getsockname()[1])
+            await server.stop()
+
+    asyncio.run(serve())
