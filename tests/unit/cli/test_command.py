@@ -1,5 +1,6 @@
 """The command as a whole, without a broker: what it loads, how it ends, what it says where."""
 
+import errno
 import json
 import os
 import subprocess
@@ -206,6 +207,32 @@ def test_down_leaves_what_it_cannot_read_to_a_supervisor_that_lives(
     assert (tmp_path / FILE_NAME).exists()
     assert run(["down", "--data-dir", str(tmp_path)]) == 0
     assert not (tmp_path / FILE_NAME).exists()
+
+
+@pytest.mark.parametrize(
+    ("number", "why"), [(errno.EACCES, "Permission denied"), (errno.ENOSPC, "No space left on device")]
+)
+@pytest.mark.parametrize("arguments", [["down"], ["doctor"], ["up", "-d", "--port", "0"]])
+def test_a_data_directory_that_the_system_refuses_is_a_sentence(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    number: int,
+    why: str,
+) -> None:
+    """Another user's directory ended in a traceback."""
+    directory = tmp_path / "in"
+
+    def refuse(path: Path, *_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number), str(path))
+
+    for name in ("unlink", "exists", "mkdir"):
+        monkeypatch.setattr(Path, name, refuse)
+    assert run([*arguments, "--data-dir", str(directory)]) == 1
+    said = capsys.readouterr().err
+    assert why in said
+    assert said.startswith("error: Cannot use")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
