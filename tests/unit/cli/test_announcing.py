@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from headwater.cli.commands.status import _table, local_documents
 from headwater.cli.commands.up import _announce
 from headwater.cli.plans import ConnectPlan, Plan, RegistryPlan, SqlPlan
 from headwater.cli.state import BrokerState, UpState
@@ -37,3 +38,12 @@ def test_commands_to_try_next_can_be_typed_where_a_path_has_blanks(capsys: pytes
     said = capsys.readouterr().out
     assert "status --data-dir '/my data'\n" in said
     assert "--command-config '/my data/secure/client.properties'\n" in said
+
+
+def test_status_shows_where_the_metrics_of_each_broker_are() -> None:
+    """docs/OPERATIONS.md said so, and only `-o json` did."""
+    brokers = [_broker(0), _broker(1)]
+    brokers[1].metrics_port = 9404
+    said = _table(local_documents(UpState("/data", "1", 1, 1, brokers), asking=False))
+    assert "\nmetrics of broker 1: http://127.0.0.1:9404/metrics\n" in said
+    assert "metrics of broker 0" not in said
