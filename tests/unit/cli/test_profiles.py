@@ -127,7 +127,6 @@ def test_what_cannot_be_kept(
     assert read_profiles().named == {}
 
 
-@pytest.mark.usefixtures("home")
 @pytest.mark.parametrize(
     ("text", "why"), [(b"sasl.password=caf\xe9\n", "it is not UTF-8 text"), (b"a=\\u12\n", "malformed")]
 )
@@ -144,6 +143,7 @@ def test_a_config_that_no_command_could_read_is_not_kept(
     assert not secrets_file("test").exists()
 
 
+@pytest.mark.usefixtures("home")
 def test_where_a_door_is(monkeypatch: pytest.MonkeyPatch) -> None:
     make_current(monkeypatch, "prod")
 
