@@ -5,12 +5,15 @@ Such a process has a session of its own; its log is in $LOG_DIR, or in `logs` wh
 
 import os
 import subprocess
+import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from headwater.cli.log_files import log_since, size_bytes
 from headwater.cli.script_errors import Stop
+
+_LOOK_S: Final = 0.02
 
 
 class Background(NamedTuple):
@@ -25,13 +28,29 @@ class Background(NamedTuple):
         self.process.returncode = 0
         return 0
 
+    def says_ready(self) -> bool:
+        """Waits for the line in its log that says so. False: it has ended without one."""
+        with self.log_file.open("rb") as log:
+            log.seek(self.was_bytes)
+            rest = b""
+            while True:
+                has_ended = self.process.poll() is not None
+                *lines, rest = (rest + log.read()).split(b"\n")
+                if any(line.startswith(b"ready") for line in lines):
+                    return True
+                if has_ended:
+                    return False
+                time.sleep(_LOOK_S)
+
     def failed(self, code: int, what: str) -> Stop:
         """To be raised: what it wrote to its log, and where that is."""
         return Stop(code, f"{log_since(self.log_file, self.was_bytes)}{what} did not start; its log is {self.log_file}")
 
 
 def start_in_background(command: Sequence[str], log_name: str, *, reads_stdout: bool) -> Background:
-    """With `reads_stdout`, its stdout is a pipe; otherwise that goes to the log too."""
+    """With `reads_stdout`, its stdout is a pipe, for one that says nothing there once it is ready: nobody reads on.
+    Otherwise that goes to the log too.
+    """
     log_file = Path(os.environ.get("LOG_DIR") or "logs") / log_name
     try:
         log_file.parent.mkdir(parents=True, exist_ok=True)

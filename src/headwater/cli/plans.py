@@ -105,7 +105,7 @@ def plan_one(
     overrides = list(sets)
     log_dirs = (given.get("log.dirs") or given.get("log.dir") or "").split(",")
     if not any(log_dirs):
-        log_dirs = [str(directory / "broker-0")]
+        log_dirs = [_log_dir(directory, 0)]
         overrides.append(f"log.dirs={log_dirs[0]}")
     if port is not None or not any(name in given for name in ("listeners", "port", "host.name")):
         overrides.append(f"listeners={protocol}://localhost:{DEFAULT_PORT if port is None else port}")
@@ -252,6 +252,13 @@ def with_connect(plan: Plan, port: int | None, broker_port: int | None) -> Plan:
     return plan._replace(connect=ConnectPlan(port, plan.data_dir / "logs" / "connect.log" if has_files else None))
 
 
+def _log_dir(directory: Path, broker_id: int) -> str:
+    found = str(directory / f"broker-{broker_id}")
+    if "," in found:
+        raise PlanError(f"{directory} cannot be the data directory: in log.dirs a comma ends a path")
+    return found
+
+
 def cluster_settings(count: int) -> dict[str, str]:
     """Three replicas of everything where there are three brokers; two of them have to be in sync for transactions."""
     replicas = str(min(_REPLICAS_MAX, count))
@@ -267,7 +274,7 @@ def _one_of_several(
     directory: Path, given: Mapping[str, str], shared: Mapping[str, str], at: int, first_port: int, protocol: str
 ) -> BrokerPlan:
     broker_id = at + 1
-    log_dir = str(directory / f"broker-{broker_id}")
+    log_dir = _log_dir(directory, broker_id)
     own = {
         "node.id": str(broker_id),
         "log.dirs": log_dir,

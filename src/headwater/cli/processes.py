@@ -8,6 +8,8 @@ import time
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from headwater.base.errors import UserError
+
 _START_TIME_FIELD: Final = 19  # of /proc/PID/stat, counted after the command's closing bracket
 _STATE_FIELD: Final = 0
 _LOOK_S: Final = 0.02
@@ -59,11 +61,15 @@ def pids_of(processes: Sequence[ProcessId]) -> str:
 
 
 def send_signal(process: ProcessId, number: signal.Signals) -> bool:
-    """False if it was gone already."""
+    """False if it was gone already. Raises UserError for one of another user's."""
     if not is_alive(process):
         return False
     try:
         os.kill(process.pid, number)
     except ProcessLookupError:
         return False
+    except PermissionError:
+        raise UserError(
+            f"Process {process.pid} cannot be stopped", "another user has started it", "Run the command as that user"
+        ) from None
     return True

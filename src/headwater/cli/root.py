@@ -4,6 +4,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage. Results go to stdout, everything el
 went away end a command without a word.
 """
 
+import errno
 import re
 import sys
 from typing import Final
@@ -17,6 +18,7 @@ from headwater.cli.lost_output import forget_stdout, unwritten
 
 FAILED: Final = 1
 USAGE: Final = 2
+_REFUSALS: Final = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
 
 _COMMANDS: Final = "headwater.cli.commands"
 _SECRET_OPTIONS: Final = frozenset(("--set", "--password-stdin"))
@@ -98,12 +100,15 @@ def run(arguments: list[str] | None = None) -> int:
         forget_stdout()
         return 0
     except OSError as error:
-        problem = unwritten(error)
-        if problem is None:
-            raise
         from headwater.cli.explain import explain
 
-        forget_stdout()
+        problem = unwritten(error)
+        if problem is not None:
+            forget_stdout()
+        else:
+            problem = _refused(error)
+        if problem is None:
+            raise
         click.echo(explain(problem), err=True)
         return FAILED
     except (UserError, KafkaError) as error:
@@ -112,6 +117,14 @@ def run(arguments: list[str] | None = None) -> int:
 
         click.echo(for_stream(explain(error), sys.stderr), err=True)
         return FAILED
+
+
+def _refused(error: OSError) -> UserError | None:
+    """The failure for people, if the system does not let them at a file or a directory, or has no room for it."""
+    if error.filename is None or error.errno not in _REFUSALS:
+        return None
+    name = error.filename.decode("utf-8", "replace") if isinstance(error.filename, bytes) else error.filename
+    return UserError(f"Cannot use {name}", error.strerror or str(error))
 
 
 def _without_values(error: click.UsageError) -> click.UsageError:

@@ -179,6 +179,21 @@ def read_state(data_dir: Path) -> UpState | None:
     return state if alive else None
 
 
+def is_locked(data_dir: Path) -> bool:
+    """Whether a supervisor lives there, or is being started, whatever the file says."""
+    try:
+        descriptor = os.open(data_dir / LOCK_NAME, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
 def take_lock(data_dir: Path) -> int:
     """One supervisor per data directory. The lock goes with the descriptor, so with the process, however it ends."""
     try:

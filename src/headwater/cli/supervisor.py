@@ -8,6 +8,7 @@ nobody: it is left out, and we say so. One that does not stop is killed, so that
 Owns the state file. One thread, one `poll`.
 """
 
+import contextlib
 import os
 import select
 import signal
@@ -15,15 +16,16 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from types import FrameType
-from typing import Final
+from typing import Final, TextIO
 
 from headwater._version import VERSION
+from headwater.base.errors import UserError
 from headwater.cli.children import BrokerChild, Child, ConnectChild, RegistryChild, SqlChild, ZooKeeperChild
 from headwater.cli.log_files import log_since
 from headwater.cli.plans import Plan
 from headwater.cli.processes import identify
 from headwater.cli.state import UpState, remove_state, write_state
-from headwater.cli.supervision import End, exit_text
+from headwater.cli.supervision import End, StartAgain, exit_text
 
 _FOREVER_MS: Final = -1
 
@@ -103,8 +105,22 @@ class Supervisor:
 
     def _start(self, children: Sequence[Child]) -> None:
         for child in children:
-            child.start()
+            try:
+                child.start()
+            except OSError as error:  # no room for its log, or for one more process
+                self._after_refusal(child, error)
         self._write_state()
+
+    def _after_refusal(self, child: Child, error: OSError) -> None:
+        """One that ran before is tried again later: the others go on."""
+        why = f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error)
+        if not child.supervision.was_ready:
+            raise UserError(f"{child.name} cannot be started", why) from None
+        decision = child.supervision.on_exit(1, 0)
+        assert isinstance(decision, StartAgain), "it was ready once, and nobody stops"
+        pause_s = decision.pause_ms / 1000
+        _say(f"{child.name} cannot be started ({why}); it is tried again in {pause_s:g} s")
+        child.start_at = time.monotonic() + pause_s
 
     def _write_state(self) -> None:
         """A disk that is full now is no reason to leave those alone that run: they are watched and stopped all the
@@ -113,8 +129,10 @@ class Supervisor:
         try:
             write_state(self._plan.data_dir, self._state)
         except OSError as error:
-            if not self._all_were_ready and not self._stopping:
-                raise  # nobody would find what was started
+            if not self._all_were_ready and not self._stopping:  # nobody would find what was started
+                raise UserError(
+                    f"Cannot write the state of what runs to {self._plan.data_dir}", error.strerror or str(error)
+                ) from None
             _say(f"the state of what runs could not be written: {error.strerror or error}")
 
     def _wait(self, wake_read: int) -> None:
@@ -136,8 +154,7 @@ class Supervisor:
 
     def _take_line(self, child: Child, line: str) -> None:
         if not child.hears_ready(line):
-            sys.stdout.write(line + "\n")
-            sys.stdout.flush()
+            _write(sys.stdout, line + "\n")
             return
         first = not child.supervision.was_ready
         child.supervision.on_ready()
@@ -228,8 +245,7 @@ class Supervisor:
             name, hint = "the Connect worker", "--connect-port"
         _say(f"{name} did not start ({why}): going on without it. See {hint}")
         if child.log_file is not None:
-            sys.stderr.write(log_since(child.log_file, child.log_was_bytes))
-            sys.stderr.flush()
+            _write(sys.stderr, log_since(child.log_file, child.log_was_bytes))
         if child is self._sql:
             self._sql, self._state.sql = None, None
         elif child is self._connect:
@@ -244,10 +260,15 @@ def _say_why(child: Child, code: int) -> None:
     """One that never was ready. Without a log of its own it has said why where we would."""
     if child.log_file is not None:
         _say(f"{child.name} did not start ({exit_text(code)}); its log is {child.log_file} and ends:")
-        sys.stderr.write(log_since(child.log_file, child.log_was_bytes))
-        sys.stderr.flush()
+        _write(sys.stderr, log_since(child.log_file, child.log_was_bytes))
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"headwater: {text}\n")
-    sys.stderr.flush()
+    _write(sys.stderr, f"headwater: {text}\n")
+
+
+def _write(stream: TextIO, text: str) -> None:
+    """A log that takes no more (its disk is full, or its reader has gone) is no reason to end what runs."""
+    with contextlib.suppress(OSError):
+        stream.write(text)
+        stream.flush()

@@ -20,7 +20,7 @@ from headwater.demo.watched_processes import OWN, end_error
 def main() -> int:
     directory = arguments.directory_of(arguments.parse())
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    command = [sys.executable, "-m", "headwater.demo.demo_run", *sys.argv[1:]]
+    command = [sys.executable, "-P", "-m", "headwater.demo.demo_run", *sys.argv[1:]]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
     assert process.stdin is not None
     try:

@@ -7,6 +7,7 @@ and says which. Data, checkpoints and results stay in one directory, and the nex
 """
 
 import os
+import shlex
 import sys
 import threading
 import time
@@ -241,13 +242,14 @@ def _raise_failure(queries: "list[StreamingQuery]") -> None:
 
 def _farewell(directory: Path, drained: bool) -> str:
     done = "every page view is in each output once" if drained else "what is not read yet is read by the next start"
+    typed = shlex.quote(str(directory))
     return "\n".join(
         (
             "",
             f"All is ended; {done}. To look at the results:",
-            f"  sqlite3 {directory}/results.db 'SELECT section, sum(views) FROM sections GROUP BY section'",
-            f"  ls {directory}/views/topic={VIEWS}/partition=0",
-            f"  rm -r {directory}    # to begin anew",
+            f"  sqlite3 {typed}/results.db 'SELECT section, sum(views) FROM sections GROUP BY section'",
+            f"  ls {typed}/views/topic={VIEWS}/partition=0",
+            f"  rm -r {typed}    # to begin anew",
         )
     )
 

@@ -28,7 +28,7 @@ class DemoRegistry:
             "kafkastore.bootstrap.servers": self._servers,
             "kafkastore.topic.replication.factor": "1",
         }
-        command = [sys.executable, "-m", "headwater.cli.main", "registry", "start", "--stop-on-eof"]
+        command = [sys.executable, "-P", "-m", "headwater.cli.main", "registry", "start", "--stop-on-eof"]
         command += [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)

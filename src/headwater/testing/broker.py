@@ -25,7 +25,8 @@ _PATIENCE_S: Final = 60
 
 class Broker:
     """`Broker()` or `Broker({"num.partitions": 3})`; keyword arguments are config names with underscores for dots.
-    `log_file` gets what the broker logs, which is else kept by nobody.
+    `log_file` gets what the broker logs, which is else kept by nobody. A directory that is named, as `data_dir` or
+    `log.dirs`, stays.
     """
 
     def __init__(
@@ -41,27 +42,31 @@ class Broker:
             **{name.replace("_", "."): value for name, value in settings.items()},
             **(config or {}),
         }
-        self._given_dir = data_dir
+        own = [text for name in ("log.dirs", "log.dir") if (text := str(self._settings.get(name) or ""))]
+        self._names_directories = bool(own) and data_dir is None
+        self._given_dir = data_dir or (own[0].partition(",")[0].strip() if own else None)
         self._log_file = log_file
         self._process: subprocess.Popen[str] | None = None
-        self._let_go_of_port: Callable[[], object] = lambda: None  # which is held while the broker is away
+        self._let_go_of_ports: Callable[[], object] = lambda: None  # which are held while the broker is away
         self.data_dir = ""
         self.bootstrap_servers = ""
         self.port = 0
 
     def start(self) -> "Broker":
         if self._process is not None:
-            return self
+            if self._process.poll() is None:
+                return self
+            self.kill()  # it has ended by itself: what is left of it goes
         if not self.data_dir:
             self.data_dir = self._given_dir or tempfile.mkdtemp(prefix="headwater-")
-        values = {"log.dirs": self.data_dir, **self._settings}
+        values = {**({} if self._names_directories else {"log.dirs": self.data_dir}), **self._settings}
         arguments = [f"{name}={_text(value)}" for name, value in values.items()]
         if self._given_dir is None:
             arguments.insert(0, "--temporary")
         with self._complaints() as complaints:
             began = complaints.seek(0, os.SEEK_END)
             self._process = process = subprocess.Popen(
-                [sys.executable, "-m", "headwater.server", *arguments],
+                [sys.executable, "-P", "-m", "headwater.server", *arguments],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=complaints,
@@ -78,7 +83,7 @@ class Broker:
         self.bootstrap_servers = reported.split(",")[0].split("://")[1]
         self.port = int(self.bootstrap_servers.rsplit(":", 1)[1])
         self._settings["listeners"] = settled_listeners(str(self._settings["listeners"]), reported)
-        self._let_go_of_port()
+        self._let_go_of_ports()
         return self
 
     def _complaints(self) -> TextIO:
@@ -108,11 +113,13 @@ class Broker:
         self._end(kill=True)
 
     def close(self) -> None:
-        self.stop()
-        self._let_go_of_port()
-        if self.data_dir and self._given_dir is None:
-            shutil.rmtree(self.data_dir, ignore_errors=True)
-            self.data_dir = ""
+        try:
+            self.stop()
+        finally:
+            self._let_go_of_ports()
+            if self.data_dir and self._given_dir is None:
+                shutil.rmtree(self.data_dir, ignore_errors=True)
+                self.data_dir = ""
 
     def __enter__(self) -> "Broker":
         return self.start()
@@ -140,19 +147,21 @@ class Broker:
             for stream in (process.stdin, process.stdout):
                 if stream is not None:
                     stream.close()
-        self._hold_port()
+        self._hold_ports()
 
-    def _hold_port(self) -> None:
-        """Bound, and never listening: nobody else is given the port until the broker comes back, and it may listen
-        there.
-        """
-        if not self.port:
-            return
-        held = socket.socket()
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        with contextlib.suppress(OSError):  # an address of another kind is not held
-            held.bind((self.bootstrap_servers.rpartition(":")[0], self.port))
-        self._let_go_of_port = weakref.finalize(self, held.close)
+    def _hold_ports(self) -> None:
+        """Bound, and never listening: nobody else is given them until the broker comes back and listens there."""
+        held = contextlib.ExitStack()
+        for _, place in _named(str(self._settings["listeners"])):
+            host, _, port = place.rpartition(":")
+            if not self.port or not port.isdigit() or port == "0":
+                continue
+            own = held.enter_context(socket.socket(socket.AF_INET6 if host.startswith("[") else socket.AF_INET))
+            own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with contextlib.suppress(OSError):  # an address that is none of this machine's is not held
+                own.bind((host.strip("[]"), int(port)))
+        self._let_go_of_ports()  # of a start that failed
+        self._let_go_of_ports = weakref.finalize(self, held.close)
 
 
 def settled_listeners(configured: str, reported: str) -> str:

@@ -22,11 +22,18 @@ _STEPS: Final = bytes.maketrans(b"{[}]", b"\x01\x01\xff\xff")  # as signed bytes
 def json_response(
     document: object, status: int = 200, content_type: str = _JSON, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Without spaces, in the order of the document's keys, text as UTF-8: as Jackson writes it."""
-    body = json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode(
-        "utf-8", "surrogatepass"
-    )
+    """Without spaces, in the order of the document's keys, text as UTF-8: as Jackson writes it. A document with half a
+    character (a lone surrogate), which UTF-8 has no bytes for, is written with escapes.
+    """
+    try:
+        body = _json_text(document, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        body = _json_text(document, ensure_ascii=True).encode()
     return Response(status, body, {"Content-Type": content_type, **(headers or {})})
+
+
+def _json_text(document: object, *, ensure_ascii: bool) -> str:
+    return json.dumps(document, ensure_ascii=ensure_ascii, separators=(",", ":"), allow_nan=False)
 
 
 def json_body(request: Request, depth_max: int = JSON_DEPTH_MAX) -> Any:

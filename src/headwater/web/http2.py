@@ -94,7 +94,7 @@ class Http2Connection:
         self._events = importlib.import_module("h2.events")
         self._protocol_error: type[Exception] = importlib.import_module("h2.exceptions").ProtocolError
         settings = importlib.import_module("h2.settings")
-        self._http2: Any = connection.H2Connection(config.H2Configuration(client_side=False, header_encoding="utf-8"))
+        self._http2: Any = connection.H2Connection(config.H2Configuration(client_side=False, header_encoding="latin-1"))
         self._settings = {
             settings.SettingCodes.MAX_CONCURRENT_STREAMS: STREAMS_MAX,
             settings.SettingCodes.MAX_HEADER_LIST_SIZE: limits.head_bytes_max,
@@ -334,6 +334,10 @@ class Http2Connection:
     def _request(self, stream: _Stream) -> Request:
         fields = dict(stream.headers)
         method, target = fields.get(":method", ""), fields.get(":path", "")
+        try:
+            target = target.encode("latin-1").decode("utf-8")  # the bytes that came; some clients escape none of them
+        except UnicodeDecodeError:
+            raise HttpError(400, "The path of the request is not UTF-8") from None
         segments, query_string = split_target(target)
         plain = [(name, value) for name, value in stream.headers if not name.startswith(":")]
         if ":authority" in fields and "host" not in fields:

@@ -12,11 +12,12 @@ import logging
 import socket
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 
 from headwater.web.body_stream import BodyLost, BodyStream
 from headwater.web.http2 import PREFACE, Http2Connection, is_available
 from headwater.web.limits import Limits
+from headwater.web.listening import BACKLOG, listening_sockets
 from headwater.web.messages import HttpError, Request, Response, reason
 from headwater.web.parser import RequestParser
 from headwater.web.tls_listener import TlsListener
@@ -76,11 +77,12 @@ class HttpServer:
             listener = TlsListener(self._on_connection, tls, _READER_LIMIT_BYTES, handshakes_max, protocols)
             self._tls_listeners.append(listener)
             return await listener.start(host, port)
-        server = await asyncio.start_server(
-            self._on_connection, host or None, port, limit=_READER_LIMIT_BYTES, backlog=256
-        )
-        self._servers.append(server)
-        bound: int = server.sockets[0].getsockname()[1]
+        sockets = await listening_sockets(host, port)
+        bound: int = sockets[0].getsockname()[1]
+        for each in sockets:
+            self._servers.append(
+                await asyncio.start_server(self._on_connection, sock=each, limit=_READER_LIMIT_BYTES, backlog=BACKLOG)
+            )
         return bound
 
     async def stop(self) -> None:
@@ -365,20 +367,30 @@ class _Connection:
     async def _send_stream(self, request: Request, response: Response, keeps_alive: bool, has_body: bool) -> None:
         """Piece by piece as they come. A client that goes away ends it, also while nothing comes."""
         sending = asyncio.create_task(self._send_pieces(request, response, keeps_alive, has_body))
-        watching = asyncio.create_task(self._reader.read(_READ_BYTES))
+        watching = asyncio.create_task(self._watch(len(request.body)))
         try:
             await asyncio.wait({sending, watching}, return_when=asyncio.FIRST_COMPLETED)
-            if watching.done() and not sending.done():
-                if not watching.result():
-                    raise ConnectionResetError("the client closed its end of a stream")
-                await sending
-            sending.result()
+            if not sending.done():
+                watching.result()
+            else:
+                sending.result()
         finally:
             for task in (sending, watching):
                 task.cancel()
             await asyncio.wait({sending, watching})
-            if not watching.cancelled() and watching.exception() is None:
-                self._parser.feed(watching.result())
+            if not watching.cancelled():
+                watching.exception()  # that the client has gone is no news any more
+
+    async def _watch(self, request_bytes: int) -> NoReturn:
+        """Until the client goes away, which raises. What it sends meanwhile is kept for later, but for one that sends
+        much: its end could not be seen behind that.
+        """
+        while data := await self._reader.read(_READ_BYTES):
+            self._parser.feed(data)
+            self._count(request_bytes)
+            if self._parser.buffered_bytes > _ALWAYS_HELD_BYTES:
+                raise ConnectionResetError("the client sends too much behind a request that is being answered")
+        raise ConnectionResetError("the client closed its end of a stream")
 
     async def _send_pieces(self, request: Request, response: Response, keeps_alive: bool, has_body: bool) -> None:
         """In chunks; to a client of HTTP/1.0 until the connection closes.

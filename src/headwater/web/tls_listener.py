@@ -12,6 +12,8 @@ import socket
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from headwater.web.listening import listening_sockets
+
 if TYPE_CHECKING:
     from headwater.base.security.tls import ContextSource
 
@@ -19,7 +21,6 @@ logger = logging.getLogger("headwater.web")
 
 _HANDSHAKE_S: Final = 30.0
 _AGAIN_S: Final = 0.2  # after descriptors ran out
-_BACKLOG: Final = 256
 
 OnConnection = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -45,10 +46,7 @@ class TlsListener:
 
     async def start(self, host: str, port: int) -> int:
         """Raises OSError."""
-        loop = asyncio.get_running_loop()
-        found = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        for family, _, _, _, address in dict.fromkeys(found):
-            self._sockets.append(_listening(family, address if port else (address[0], self.port, *address[2:])))
+        self._sockets = await listening_sockets(host, port)
         self._accepting = [asyncio.create_task(self._accept(each)) for each in self._sockets]
         return self.port
 
@@ -102,18 +100,3 @@ class TlsListener:
                 connection.close()
         finally:
             self._handshakes.release()
-
-
-def _listening(family: int, address: tuple[object, ...]) -> socket.socket:
-    made = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        made.bind(address)
-        made.listen(_BACKLOG)
-        made.setblocking(False)
-    except OSError:
-        made.close()
-        raise
-    return made

@@ -1,9 +1,10 @@
-"""A supervisor whose children are stand-ins: `python supervised.py up DIR BROKERS` runs it, `... child NAME FILE` is
-one.
+"""A supervisor whose children are stand-ins: `python supervised.py up DIR BROKERS` runs it, `... detached DIR BROKERS`
+in the background, `... child NAME FILE` is one.
 
 A stand-in writes what happens to it into the file, a line each, says that it is ready, and ends on SIGTERM or at the
 end of its stdin. One whose name stands in the file `DIR/broken` complains instead; one in `DIR/hanging` never says that
-it is ready, and those there and in `DIR/stubborn` do not heed SIGTERM. `DIR/ready-limit` and `DIR/stop-limit` have
+it is ready, and those there and in `DIR/stubborn` do not heed SIGTERM; one in `DIR/slow`
+heeds it, and is not ready until then. `DIR/ready-limit` and `DIR/stop-limit` have
 seconds for the registry.
 """
 
@@ -35,7 +36,9 @@ def child(name: str, events: Path) -> int:
     if is_called("hanging"):
         sys.stdin.read()
         return 0
-    if name == "zookeeper":
+    if is_called("slow"):
+        pass
+    elif name == "zookeeper":
         sys.stdout.write(f"ready zookeeper=127.0.0.1:1 pid={os.getpid()}\n")
     elif name == "connect":
         sys.stdout.write("ready connect listeners=http://127.0.0.1:3 group=g\n")
@@ -49,7 +52,7 @@ def child(name: str, events: Path) -> int:
     return 0
 
 
-def up(directory: Path, count: int) -> int:
+def up(directory: Path, count: int, *, detach: bool = False) -> int:
     from headwater.cli.children import BrokerChild, ConnectChild, RegistryChild, ZooKeeperChild
     from headwater.cli.plans import plan_several, with_connect, with_registry
     from headwater.cli.state import UpState
@@ -65,13 +68,18 @@ def up(directory: Path, count: int) -> int:
     for limit in ("ready", "stop"):
         if (directory / f"{limit}-limit").exists():
             setattr(RegistryChild, f"{limit}_limit_s", float((directory / f"{limit}-limit").read_text()))
-    plan = plan_several(directory, None, {}, {}, count=count, port=0, zookeeper_port=1, detach=False)
+    plan = plan_several(directory, None, {}, {}, count=count, port=0, zookeeper_port=1, detach=detach)
 
     if (directory / "with-registry").exists():
         plan = with_registry(plan, 0, 0, {})
 
     if (directory / "with-connect").exists():
         plan = with_connect(plan, 0, 0)
+
+    if detach:
+        from headwater.cli.commands.up import _detached
+
+        return _detached(plan, "json")
 
     def tell(state: UpState) -> None:
         sys.stdout.write(f"all {[broker.port for broker in state.brokers]}\n")
@@ -86,3 +94,5 @@ if __name__ == "__main__":
             sys.exit(child(name, Path(events)))
         case ["up", directory, count]:
             sys.exit(up(Path(directory), int(count)))
+        case ["detached", directory, count]:
+            sys.exit(up(Path(directory), int(count), detach=True))

@@ -1,5 +1,6 @@
 """The command as a whole, without a broker: what it loads, how it ends, what it says where."""
 
+import errno
 import json
 import os
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 
 from headwater.cli.main import BrokerStart, plain_broker_start
 from headwater.cli.root import VERBS, cli, run
+from headwater.cli.state import FILE_NAME, take_lock
 
 FORBIDDEN = (
     "pyspark",
@@ -174,11 +176,63 @@ def test_brokers_that_are_not_started_though_they_have_data_are_named(
     assert f"brokers that are not started: {left}; see --brokers" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("more", [[], ["--brokers", "3"]])
+def test_a_data_directory_with_a_comma_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str]
+) -> None:
+    """The broker took it for two: one beside it, and one where the command was typed."""
+    assert run(["up", "--data-dir", str(tmp_path / "a,b"), *more]) == 2
+    assert "a comma ends a path" in capsys.readouterr().err
+    assert not (tmp_path / "a,b").exists()
+
+
 def test_status_and_down_without_anything_running(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["status", "--data-dir", str(tmp_path), "-o", "json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"brokers": [], "data_dir": str(tmp_path)}
     assert run(["down", "--data-dir", str(tmp_path)]) == 0
     assert "Nothing is running" in capsys.readouterr().out
+
+
+def test_down_leaves_what_it_cannot_read_to_a_supervisor_that_lives(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It said that nothing was running, and deleted the file by which another version could have stopped it."""
+    lock = take_lock(tmp_path)
+    (tmp_path / FILE_NAME).write_text('{"format": 99}')
+    try:
+        assert run(["down", "--data-dir", str(tmp_path)]) == 1
+    finally:
+        os.close(lock)
+    assert "another version of Headwater" in capsys.readouterr().err
+    assert (tmp_path / FILE_NAME).exists()
+    assert run(["down", "--data-dir", str(tmp_path)]) == 0
+    assert not (tmp_path / FILE_NAME).exists()
+
+
+@pytest.mark.parametrize(
+    ("number", "why"), [(errno.EACCES, "Permission denied"), (errno.ENOSPC, "No space left on device")]
+)
+@pytest.mark.parametrize("arguments", [["down"], ["doctor"], ["up", "-d", "--port", "0"]])
+def test_a_data_directory_that_the_system_refuses_is_a_sentence(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    number: int,
+    why: str,
+) -> None:
+    """Another user's directory ended in a traceback."""
+    directory = tmp_path / "in"
+
+    def refuse(path: Path, *_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number), str(path))
+
+    for name in ("unlink", "exists", "mkdir"):
+        monkeypatch.setattr(Path, name, refuse)
+    assert run([*arguments, "--data-dir", str(directory)]) == 1
+    said = capsys.readouterr().err
+    assert why in said
+    assert said.startswith("error: Cannot use")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -127,6 +127,22 @@ def test_what_cannot_be_kept(
     assert read_profiles().named == {}
 
 
+@pytest.mark.parametrize(
+    ("text", "why"), [(b"sasl.password=caf\xe9\n", "it is not UTF-8 text"), (b"a=\\u12\n", "malformed")]
+)
+def test_a_config_that_no_command_could_read_is_not_kept(
+    home: Path, capsys: pytest.CaptureFixture[str], text: bytes, why: str
+) -> None:
+    """The first ended in a traceback, and the second made a profile that no command could use."""
+    path = home / "client.properties"
+    path.write_bytes(text)
+    made = ["profile", "create", "test", "--bootstrap-server", "a:1", "--command-config", str(path)]
+    assert run(made) == 1
+    assert why in capsys.readouterr().err
+    assert not read_profiles().named
+    assert not secrets_file("test").exists()
+
+
 @pytest.mark.usefixtures("home")
 def test_where_a_door_is(monkeypatch: pytest.MonkeyPatch) -> None:
     make_current(monkeypatch, "prod")

@@ -135,6 +135,15 @@ def test_a_process_is_known_by_its_start_time(me: ProcessId, dead: ProcessId) ->
     assert not send_signal(dead, 15)  # type: ignore[arg-type]
 
 
+def test_a_process_of_another_user_is_told_and_no_traceback(me: ProcessId, monkeypatch: pytest.MonkeyPatch) -> None:
+    def not_permitted(_pid: int, _number: int) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "kill", not_permitted)
+    with pytest.raises(UserError, match=f"Process {me.pid} cannot be stopped.*another user"):
+        send_signal(me, 15)  # type: ignore[arg-type]
+
+
 def test_a_zombie_is_not_alive() -> None:
     child = subprocess.Popen([sys.executable, "-c", "print()"], stdout=subprocess.PIPE)
     assert child.stdout is not None

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from headwater.cli.children import BrokerChild, ConnectChild, RegistryChild, SqlChild, ZooKeeperChild
+from headwater.cli.plans import plan_several, with_connect, with_registry, with_sql
 from headwater.cli.processes import is_alive
 from headwater.cli.state import FILE_NAME, UpState, read_state
 
@@ -150,6 +152,24 @@ def test_the_file_tells_that_all_are_being_stopped(up: Up, tmp_path: Path) -> No
     assert process.returncode == 0
 
 
+def test_servers_import_nothing_from_the_directory_that_they_are_started_in(tmp_path: Path) -> None:
+    """In a directory that others can write to, their `secrets.py` ran with the rights of whoever typed `up`."""
+    (tmp_path / "secrets.py").write_text("raise SystemExit('of somebody else')\n")
+    plan = plan_several(tmp_path, None, {}, {}, count=1, port=0, zookeeper_port=1, detach=False)
+    plan = with_connect(with_sql(with_registry(plan, 0, 0, {}), 0, 0), 0, 0)
+    assert plan.zookeeper and plan.registry and plan.sql and plan.connect  # noqa: PT018
+    children = [
+        BrokerChild(plan.brokers[0], None, None, ()),
+        RegistryChild(plan.registry, [], None),
+        SqlChild(plan.sql, [], None, None),
+        ConnectChild(plan.connect, [], None),
+        ZooKeeperChild(plan.zookeeper, 0),
+    ]
+    for interpreter in {tuple(command[: command.index("-m")]) for command in (child.command() for child in children)}:
+        found = subprocess.run([*interpreter, "-c", "import secrets"], cwd=tmp_path, capture_output=True, check=False)
+        assert found.stderr == b""
+
+
 def test_a_disk_without_room_for_the_file_changes_nothing_for_those_that_run(up: Up, tmp_path: Path) -> None:
     process = up(2)
     _ready(process)
@@ -161,6 +181,72 @@ def test_a_disk_without_room_for_the_file_changes_nothing_for_those_that_run(up:
     assert process.returncode == 0
     assert _events(tmp_path)[4:] == ["stop 1", "stop 2", "stop zookeeper"]
     assert "headwater: the state of what runs could not be written: Is a directory\n" in said
+
+
+def test_a_log_that_takes_no_more_changes_nothing_for_those_that_run(tmp_path: Path) -> None:
+    """What the supervisor had to say of a full disk went to a log on that disk, and ended it with all that ran."""
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, str(SCRIPT), "up", str(tmp_path), "2"]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=full, text=True)
+    try:
+        _ready(process)
+        os.kill(_state(tmp_path).brokers[1].pid, signal.SIGKILL)
+        _until(lambda: _events(tmp_path).count("start 2") == 2 or process.poll() is not None)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=PATIENCE_S)
+    finally:
+        process.kill()
+        process.communicate()
+    assert _events(tmp_path)[3:] == ["start 2", "stop 1", "stop 2", "stop zookeeper"]
+    assert process.returncode == 0
+
+
+def test_one_that_cannot_be_started_again_yet_is_tried_again(up: Up, tmp_path: Path) -> None:
+    process = up(2)
+    _ready(process)
+    log = tmp_path / "logs" / "broker-2.log"
+    log.unlink()
+    log.mkdir()  # as with a disk that is full: it cannot be opened
+    os.kill(_state(tmp_path).brokers[1].pid, signal.SIGKILL)
+    assert process.stderr is not None
+    said = [process.stderr.readline() for _ in range(3)]
+    assert said[0].startswith("headwater: broker 2 died (signal SIGKILL)")
+    assert said[1:] == [
+        f"headwater: broker 2 cannot be started ({log}: Is a directory); it is tried again in {pause} s\n"
+        for pause in (0.5, 1)
+    ]
+    log.rmdir()
+    _until(lambda: _events(tmp_path).count("start 2") == 2)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0
+    assert _events(tmp_path)[4:] == ["stop 1", "stop 2", "stop zookeeper"]
+
+
+def _detached(directory: Path) -> "subprocess.Popen[str]":
+    command = [sys.executable, str(SCRIPT), "detached", str(directory), "1"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_a_start_in_the_background_that_fails_says_why(tmp_path: Path) -> None:
+    """Its reason went nowhere."""
+    (tmp_path / f"{FILE_NAME}.new").mkdir()  # the state cannot be written, as on a full disk
+    process = _detached(tmp_path)
+    _, said = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 1
+    assert f"error: Cannot write the state of what runs to {tmp_path}: Is a directory" in said
+
+
+def test_ctrl_c_while_a_start_in_the_background_is_waited_for_stops_what_was_started(tmp_path: Path) -> None:
+    """It went on in the background, where nobody had seen that it runs."""
+    (tmp_path / "slow").write_text("1")
+    process = _detached(tmp_path)
+    _until(lambda: "start 1" in _events(tmp_path))
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=PATIENCE_S)
+    assert process.returncode != 0
+    assert _events(tmp_path)[-2:] == ["stop 1", "stop zookeeper"]
+    assert read_state(tmp_path) is None
 
 
 def test_the_registry_begins_when_the_brokers_are_ready_and_goes_first(up: Up, tmp_path: Path) -> None:

@@ -134,6 +134,14 @@ def test_settings_of_topics_and_clients_are_checked_before_a_connector_is_made(
     assert ask("GET", "/connectors") == (200, [])
 
 
+def test_half_a_character_is_refused_and_a_whole_one_is_not(ask: Asked) -> None:
+    """A connector of such a name was made, answered by 500, and could not be deleted: no path could name it."""
+    assert make(ask, "half \ud800")[0] == 400
+    assert make(ask, "a", {**SOURCE, "file": "\udfff"})[0] == 400
+    assert ask("GET", "/connectors") == (200, [])
+    assert make(ask, "\U0001f600", {**SOURCE, "file": "\U0001f600"})[0] == 201
+
+
 def test_names_are_taken_once(ask: Asked) -> None:
     make(ask)
     assert make(ask) == (409, {"error_code": 409, "message": "Connector a already exists"})

@@ -1,5 +1,7 @@
 """Where an embedded broker listens when it is started again."""
 
+import socket
+
 import pytest
 
 from headwater.testing.broker import Broker, settled_listeners
@@ -33,3 +35,22 @@ def test_a_listener_is_the_same_one_after_a_restart() -> None:
         broker.stop()
         broker.start()
         assert broker.port == port
+
+
+def test_the_ports_of_all_listeners_are_nobody_elses_while_it_is_away() -> None:
+    """Only that of the first was held, and only for IPv4."""
+    config = {
+        "listeners": "INSIDE://127.0.0.1:0,OUTSIDE://[::1]:0,MORE://127.0.0.1:0",
+        "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT,MORE:PLAINTEXT",
+    }
+    with Broker({**config, "inter.broker.listener.name": "INSIDE"}) as broker:
+        places = str(broker._settings["listeners"]).split(",")
+        ports = [int(place.rpartition(":")[2]) for place in places]
+        broker.kill()
+        for port, family, host in zip(
+            ports, (socket.AF_INET, socket.AF_INET6, socket.AF_INET), ("127.0.0.1", "::1", "127.0.0.1"), strict=True
+        ):
+            with socket.socket(family) as other, pytest.raises(OSError, match="in use"):
+                other.bind((host, port))
+        broker.start()
+        assert str(broker._settings["listeners"]).split(",") == places

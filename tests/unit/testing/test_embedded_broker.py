@@ -98,6 +98,58 @@ def test_a_killed_test_run_leaves_no_process_and_no_directory() -> None:
     run.stdout.close()
 
 
+def test_a_killed_test_run_leaves_log_directories_of_the_callers_own(tmp_path: Path) -> None:
+    """Named as the broker's settings name them, they were taken for the embedded broker's own and deleted."""
+    own = tmp_path / "precious"
+    script = (
+        "from headwater.testing import Broker\n"
+        f"broker = Broker(log_dirs={str(own)!r}).start()\n"
+        "print(broker.pid, broker.data_dir, flush=True)\n"
+        "input()\n"
+    )
+    run = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert run.stdin is not None
+    assert run.stdout is not None
+    pid, directory = run.stdout.readline().split()
+    watch = Watch(int(pid))
+    run.kill()
+    run.wait()
+    assert watch.all_end()
+    assert directory == str(own)
+    assert (own / "meta.properties").exists()
+    run.stdin.close()
+    run.stdout.close()
+
+
+def test_log_dir_is_the_place_as_log_dirs_is(tmp_path: Path) -> None:
+    """It was passed over for a temporary directory."""
+    with Broker({"log.dir": tmp_path}) as broker:
+        assert broker.data_dir == str(tmp_path)
+    assert (tmp_path / "meta.properties").exists()
+
+
+def test_one_that_has_ended_by_itself_is_started_again() -> None:
+    """`start` took it for one that runs."""
+    with Broker() as broker:
+        watch = Watch(broker.pid)
+        port = broker.port
+        os.kill(broker.pid, signal.SIGKILL)
+        assert watch.all_end()
+        broker.start()
+        assert broker.poll() is None
+        assert broker.port == port
+        socket.create_connection(("127.0.0.1", port), timeout=60).close()
+
+
+def test_one_that_does_not_stop_in_time_leaves_no_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = Broker().start()
+    directory = broker.data_dir
+    monkeypatch.setattr("headwater.testing.broker._PATIENCE_S", 0)
+    with pytest.raises(subprocess.TimeoutExpired):
+        broker.close()
+    assert not os.path.exists(directory)
+
+
 def test_a_stopped_broker_goes_on_where_it_was_on_the_same_port() -> None:
     with Broker() as broker:
         directory, port = broker.data_dir, broker.port
@@ -137,6 +189,16 @@ def test_the_exit_code_of_a_broker_whose_port_is_taken_is_1(tmp_path: Path) -> N
     assert done.stderr.startswith("error: Cannot listen on PLAINTEXT://127.0.0.1:")
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+
+
+def test_modules_of_the_directory_that_a_test_runs_in_are_not_the_brokers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A project's own `shutil.py` was taken for Python's, and the broker did not start."""
+    (tmp_path / "shutil.py").write_text("raise SystemExit('not the one that was meant')\n")
+    monkeypatch.chdir(tmp_path)
+    with Broker() as broker:
+        socket.create_connection(("127.0.0.1", broker.port)).close()
 
 
 def produce_megabytes(broker: Broker, count: int) -> None:

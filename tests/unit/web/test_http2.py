@@ -249,6 +249,21 @@ def test_bytes_that_are_no_http2_end_the_connection() -> None:
     asyncio.run(_on_stage(test))
 
 
+def test_a_header_that_is_not_utf_8_is_one_of_latin_1_as_in_http_1() -> None:
+    """It ended the connection, with the other requests on it, and the log had a traceback."""
+
+    async def test(_stage: Stage, client: Client, _server: HttpServer, _port: int) -> None:
+        head = [(b":method", b"GET"), (b":path", b"/host"), (b":scheme", b"http"), (b":authority", b"x")]
+        client.http2.send_headers(1, [*head, (b"x-user", b"Ren\xe9")], end_stream=True)
+        client.http2.send_headers(3, [head[0], (b":path", b"/host\xe9"), *head[2:]], end_stream=True)
+        client.http2.send_headers(5, [head[0], (b":path", "/host?é".encode()), *head[2:]], end_stream=True)
+        client.send()
+        await client.until(1, 3, 5)
+        assert client.status == {1: 200, 3: 400, 5: 200}
+
+    asyncio.run(_on_stage(test))
+
+
 def test_http_1_is_served_beside_it() -> None:
     async def test(_stage: Stage, client: Client, _server: HttpServer, port: int) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)

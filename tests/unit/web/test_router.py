@@ -1,5 +1,7 @@
 """Routes, query parameters, JSON bodies and which content type a client gets."""
 
+import json
+
 import pytest
 
 from headwater.web.content import depth_of, json_response, negotiate, parse_json
@@ -113,3 +115,10 @@ def test_what_is_no_json_is_a_400() -> None:
             parse_json(data)
         assert caught.value.status == 400
     assert json_response({"ü": [1, None]}).body == '{"ü":[1,null]}'.encode()
+
+
+def test_half_a_character_in_an_answer_leaves_it_readable() -> None:
+    """Its bytes were no UTF-8: one such name of a connector, and nobody could read the list of all."""
+    body = json_response({"a": "half \ud800", "ü": 1}).body
+    assert isinstance(body, bytes)
+    assert json.loads(body.decode()) == {"a": "half \ud800", "ü": 1}

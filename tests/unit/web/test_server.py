@@ -2,10 +2,13 @@
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import cast
 
 import pytest
 
+from headwater.base.security.tls import ContextSource
 from headwater.web.client import HttpClient, HttpClientError
 from headwater.web.content import json_response
 from headwater.web.door import Door
@@ -237,6 +240,33 @@ def test_a_client_that_leaves_ends_its_stream() -> None:
     on_stage(play)
 
 
+@pytest.mark.parametrize("more", [b"\r\n", LAST, b"x" * 200_000])
+def test_a_client_that_leaves_ends_its_stream_whatever_it_sent_meanwhile(more: bytes) -> None:
+    """One byte behind the request, and nobody saw it leave: a thousand such streams kept everybody else out."""
+
+    async def play(stage: Stage, _server: HttpServer, port: int) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(get("/endless"))
+        await reader.readuntil(b"begin")
+        await stage.entered.wait()
+        writer.write(more)
+        await writer.drain()
+        writer.close()
+        async with asyncio.timeout(60):
+            await stage.stream_closed.wait()
+
+    on_stage(play)
+
+
+def test_a_request_behind_a_stream_is_answered_after_it() -> None:
+    async def play(_stage: Stage, _server: HttpServer, port: int) -> None:
+        said = await talk(port, get("/stream") + b"\r\n" + LAST)
+        assert said.count(b"HTTP/1.1 200") == 2
+        assert said.endswith(b"last")
+
+    on_stage(play)
+
+
 def test_a_stop_lets_requests_finish_and_closes_idle_connections() -> None:
     async def play(stage: Stage, server: HttpServer, port: int) -> None:
         idle_reader, idle_writer = await asyncio.open_connection("127.0.0.1", port)
@@ -301,3 +331,49 @@ def test_a_connection_that_does_not_come_about_in_time_has_sent_nothing(monkeypa
         assert not caught.value.was_sent
 
     asyncio.run(ask())
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_a_name_with_an_address_that_this_machine_has_not_listens_on_the_others(
+    monkeypatch: pytest.MonkeyPatch, tls: bool
+) -> None:
+    """In containers without IPv6 localhost is ::1, too: nothing was served there."""
+
+    async def both(*_: object, **__: object) -> list[object]:
+        kind = socket.SOCK_STREAM
+        return [
+            (socket.AF_INET6, kind, 6, "", ("2001:db8::1", 0, 0, 0)),
+            (socket.AF_INET, kind, 6, "", ("127.0.0.1", 0)),
+        ]
+
+    async def serve() -> None:
+        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", both)
+        server = HttpServer(Stage().door)
+        port = await server.start("localhost", 0, cast("ContextSource", object()) if tls else None)
+        monkeypatch.undo()
+        socket.create_connection(("127.0.0.1", port)).close()
+        await server.stop()
+
+    asyncio.run(serve())
+
+
+def test_a_name_of_two_addresses_has_one_port() -> None:
+    async def serve() -> None:
+        server = HttpServer(Stage().door)
+        port = await server.start("", 0)
+        for host in ("127.0.0.1", "::1"):
+            socket.create_connection((host, port)).close()
+        await server.stop()
+
+    asyncio.run(serve())
+
+
+def test_a_port_that_is_taken_is_told_and_nothing_stays_open() -> None:
+    async def serve() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            server = HttpServer(Stage().door)
+            with pytest.raises(OSError, match="in use"):
+                await server.start("127.0.0.1", other.getsockname()[1])
+            await server.stop()
+
+    asyncio.run(serve())

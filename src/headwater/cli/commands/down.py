@@ -1,6 +1,7 @@
 """`headwater down`: stops what `headwater up` started, and waits until it is gone."""
 
 import signal
+import time
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,6 +13,8 @@ from headwater.cli.output import emit
 from headwater.cli.paths import default_data_dir
 
 _PATIENCE_S: Final = 30.0
+_ENDING_S: Final = 1.0  # between the end of the file and that of the supervisor
+_LOOK_S: Final = 0.02
 _CALLED: Final = {"connect": "the Connect worker", "sql": "the SQL server", "registry": "the schema registry"}
 
 
@@ -30,7 +33,7 @@ def down(data_dir: str | None, timeout_s: float | None, force: bool, output: str
     directory = (Path(data_dir).expanduser() if data_dir else default_data_dir()).absolute()
     state = read_state(directory)
     if state is None:
-        remove_state(directory)  # what is left of one that died
+        _remove_what_is_left(directory)
         emit(output, {"stopped": [], "data_dir": str(directory)}, f"Nothing is running on {directory}\n")
         return 0
     brokers = [broker for broker in state.brokers if broker.is_alive]
@@ -67,3 +70,22 @@ def down(data_dir: str | None, timeout_s: float | None, force: bool, output: str
         value["zookeeper"] = {"port": zookeeper.port, "pid": zookeeper.server_pid}
     emit(output, value, text or f"Stopped what ran on {directory}\n")
     return 0
+
+
+def _remove_what_is_left(directory: Path) -> None:
+    """Of one that died. Where a supervisor lives all the same, its file is left alone: it begins or ends just now, or
+    is of another version.
+    """
+    from headwater.cli.state import is_locked, remove_state
+
+    deadline = time.monotonic() + _ENDING_S
+    while is_locked(directory):
+        if time.monotonic() > deadline:
+            raise UserError(
+                f"What runs on {directory} cannot be told",
+                "its lock is held, and up.json does not say by whom",
+                "If it is being started, try again when it is; if another version of Headwater started it, stop it"
+                " with that one",
+            )
+        time.sleep(_LOOK_S)
+    remove_state(directory)

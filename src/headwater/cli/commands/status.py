@@ -159,6 +159,9 @@ def _table(documents: dict[str, Any]) -> str:
         for each in brokers
     ]
     places = "".join(f"\nlog of broker {each['id']}: {each['log_file']}" for each in brokers if each.get("log_file"))
+    places += "".join(
+        f"\nmetrics of broker {each['id']}: {each['metrics_url']}" for each in brokers if each.get("metrics_url")
+    )
     if registry := documents.get("registry"):
         state = "" if registry["ready"] else ", not ready"
         places += f"\nregistry: {registry['url']} (pid {registry['pid']}{state})"

@@ -3,8 +3,11 @@ detached.
 """
 
 import os
+import shlex
 import shutil
+import signal
 import sys
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -174,7 +177,7 @@ def wait_for_the_end(state: "UpState", timeout_s: float) -> None:
         raise UserError(
             f"Process {pids_of(left)} of the last `headwater up` has not ended within {timeout_s:g} s",
             f"what ran on {state.data_dir} {why}",
-            f"Kill it with `headwater down --force --data-dir {state.data_dir}`, then start again",
+            f"Kill it with `headwater down --force --data-dir {shlex.quote(state.data_dir)}`, then start again",
         )
 
 
@@ -188,12 +191,12 @@ def _plan(
     _tell_left_out(directory, count)
     if detach:  # in the foreground the brokers say it where people look
         tell_of_settings(given)
-    if count == 1:
-        return plan_one(directory, config, given, list(sets), port, detach)
-    require_cluster_extra(starts_zookeeper=not given.get("zookeeper.connect"))
-    from headwater.server.zookeeper.process import free_ports
-
     try:
+        if count == 1:
+            return plan_one(directory, config, given, list(sets), port, detach)
+        require_cluster_extra(starts_zookeeper=not given.get("zookeeper.connect"))
+        from headwater.server.zookeeper.process import free_ports
+
         return plan_several(
             directory,
             config,
@@ -253,7 +256,7 @@ def _refuse_to_secure(running: "UpState") -> NoReturn:
     raise UserError(
         f"What runs on {running.data_dir} is not secured",
         "it was started without --secure",
-        f"Stop it first, with `headwater down --data-dir {running.data_dir}`",
+        f"Stop it first, with `headwater down --data-dir {shlex.quote(running.data_dir)}`",
     )
 
 
@@ -317,26 +320,41 @@ def _foreground(plan: "Plan", output: str) -> int:
 
 
 def _detached(plan: "Plan", output: str) -> int:
-    """A fork of ours becomes the supervisor; it tells through a pipe that the broker is ready, or closes it without."""
+    """A fork of ours becomes the supervisor; it tells through a pipe that the broker is ready, or why it gave up, or
+    closes it without a word where the log has that.
+    """
+    from headwater.base.errors import UserError
     from headwater.cli.log_files import log_since, size_bytes
     from headwater.cli.state import read_state
 
     assert plan.log_file is not None
-    plan.log_file.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        plan.log_file.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise UserError(f"Cannot make {plan.log_file.parent}", problem.strerror or str(problem)) from None
     log_was_bytes = size_bytes(plan.log_file)
     ready_read, ready_write = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
-    if os.fork() == 0:
+    supervisor = os.fork()
+    if supervisor == 0:
         os.close(ready_read)
         _become_supervisor(plan, ready_write)
     os.close(ready_write)
-    with open(ready_read, "rb") as pipe:
-        ready = pipe.read() == _READY
+    try:
+        with open(ready_read, "rb") as pipe:
+            answer = pipe.read()
+    except KeyboardInterrupt:  # it has a session of its own, and hears no Ctrl-C
+        click.echo("headwater: interrupted; what was started is stopped", err=True)
+        os.kill(supervisor, signal.SIGTERM)
+        os.waitpid(supervisor, 0)
+        raise
     what = "The broker" if len(plan.brokers) == 1 else "The cluster"
-    if not ready:
+    if answer != _READY:
         click.echo(log_since(plan.log_file, log_was_bytes), err=True, nl=False)
         click.echo(f"error: {what} did not start\nIts whole log is {plan.log_file}", err=True)
+        if answer:
+            click.echo(answer.decode("utf-8", "replace"), err=True)
         return 1
     state = read_state(plan.data_dir)
     if state is None:
@@ -348,9 +366,12 @@ def _detached(plan: "Plan", output: str) -> int:
 
 def _become_supervisor(plan: "Plan", ready_write: int) -> NoReturn:
     """Never returns into the command: what the parent would do at its end must not happen twice."""
+    from headwater.base.errors import UserError
+    from headwater.cli.explain import explain
     from headwater.cli.supervisor import Supervisor
 
     code = 1
+    waits = True
     try:
         os.setsid()
         nothing = os.open(os.devnull, os.O_RDONLY)
@@ -359,11 +380,22 @@ def _become_supervisor(plan: "Plan", ready_write: int) -> NoReturn:
             os.dup2(source, to)
 
         def tell(_state: "UpState") -> None:
+            nonlocal waits
+            waits = False
             os.write(ready_write, _READY)
             os.close(ready_write)
 
         code = Supervisor(plan, tell).run()
         sys.stdout.flush()
+    except (UserError, OSError) as problem:
+        said = explain(problem) if isinstance(problem, UserError) else f"error: {problem}"
+        if waits:  # through the pipe: the log may be what cannot be written
+            os.write(ready_write, said.encode("utf-8", "replace"))
+        else:
+            sys.stderr.write(f"{said}\n")
+            sys.stderr.flush()
+    except Exception:  # noqa: BLE001 - the log has it, for there is nobody to raise it to
+        traceback.print_exc()
     finally:
         os._exit(code)
 
@@ -456,9 +488,9 @@ def _suggestions(state: "UpState") -> str:
     usual = Path(state.data_dir) == default_data_dir().absolute()
     client = "" if usual else f" --bootstrap-server {','.join(broker.address for broker in state.brokers)}"
     if not usual and state.client_config is not None:
-        client += f" --command-config {state.client_config}"
-    local = "" if usual else f" --data-dir {state.data_dir}"
-    name = _own_name()
+        client += f" --command-config {shlex.quote(state.client_config)}"
+    local = "" if usual else f" --data-dir {shlex.quote(state.data_dir)}"
+    name = shlex.quote(_own_name())
     commands = [
         f"{name} topic create hello{client}",
         f"echo world | {name} produce hello{client}",

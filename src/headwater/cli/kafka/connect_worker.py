@@ -47,10 +47,9 @@ def _in_foreground(script: WorkerScript, words: list[str]) -> int:
 def _in_background(script: WorkerScript, words: list[str]) -> int:
     from headwater.cli.background import start_in_background
 
-    server = start_in_background([sys.executable, "-m", script.module, *words], script.log_name, reads_stdout=True)
-    assert server.process.stdout is not None
-    with server.process.stdout:
-        line = server.process.stdout.readline()
-    if line.startswith(b"ready"):
+    # Its stdout is the plugins', too: a `print` of theirs would fail on a pipe that nobody reads any more.
+    command = [sys.executable, "-P", "-m", script.module, *words]
+    server = start_in_background(command, script.log_name, reads_stdout=False)
+    if server.says_ready():
         return server.leave()
     raise server.failed(server.process.wait() or 1, "The Connect worker")

@@ -102,7 +102,7 @@ def _in_background(start: Start) -> int:
     """A process of its own session. It says on stdout that it is ready; should it end without, its log is shown."""
     from headwater.cli.background import start_in_background
 
-    command = [sys.executable, "-m", "headwater.cli.kafka.server_start", start.config_path]
+    command = [sys.executable, "-P", "-m", "headwater.cli.kafka.server_start", start.config_path]
     for override in start.overrides:
         command += ["--override", override]
     server = start_in_background(command, _LOG_NAME, reads_stdout=True)

@@ -109,7 +109,7 @@ def _in_background(start: Start) -> int:
     from headwater.cli.background import start_in_background
 
     _command(start.config_path)  # what is missing is said here, not in a log
-    command = [sys.executable, "-m", "headwater.cli.zookeeper.server_start", str(start.config_path)]
+    command = [sys.executable, "-P", "-m", "headwater.cli.zookeeper.server_start", str(start.config_path)]
     server = start_in_background(command, _LOG_NAME, reads_stdout=False)
     if not _answers(server.process, client_address(start.config_path)):
         raise server.failed(1, "ZooKeeper")

@@ -6,7 +6,9 @@ could make connectors on a developer's machine.
 """
 
 import asyncio
+import json
 import logging
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, Protocol
 from urllib.parse import quote
@@ -37,6 +39,7 @@ _STATUS: Final = {NotFound: 404, AlreadyExists: 409, BadRequest: 400, BadOffsets
 _OF_A_CREATE: Final = ("name", "config", "initial_state")
 KAFKA_VERSION: Final = "4.3.0"  # whose API this is
 _PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
+_ESCAPED_HALF: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 Route = tuple[str, str, rights.Handler, rights.Guard]
 
 
@@ -95,7 +98,13 @@ class ConnectDoor(Door):
 def _body(request: Request) -> Any:
     if media_type(request) != "application/json":
         raise HttpError(415, "HTTP 415 Unsupported Media Type")
-    return json_body(request)
+    document = json_body(request)
+    if _ESCAPED_HALF.search(request.body):
+        try:
+            json.dumps(document, ensure_ascii=False).encode()
+        except UnicodeEncodeError:  # no path could name such a connector again
+            raise HttpError(400, "The body of the request has half a character (a lone surrogate)") from None
+    return document
 
 
 def _config(document: Any, *, nulls: bool = False) -> dict[str, Any]:
