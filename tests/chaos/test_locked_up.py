@@ -100,7 +100,8 @@ def test_a_reader_that_is_locked_up_is_left_alone(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("count", [0, 2])
-def test_the_main_thread_is_the_one_that_is_new(count: int) -> None:
+def test_the_main_thread_is_the_one_that_is_new(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locked_up, "NAMED_S", 0.1)
     made: list[Consumer] = []
 
     def make() -> Consumer:
@@ -111,3 +112,31 @@ def test_the_main_thread_is_the_one_that_is_new(count: int) -> None:
         Watched(make)
     for each in made:
         each.close()
+
+
+def test_a_thread_that_is_called_so_until_it_names_itself_is_not_the_main_thread() -> None:
+    """Brokers' threads of librdkafka have the name of the main thread at first, which starts them."""
+    named, looked = threading.Event(), threading.Event()
+
+    def rename(name: str) -> None:
+        (locked_up.TASKS / str(threading.get_native_id()) / "comm").write_text(name)
+
+    def run() -> None:
+        rename(locked_up.MAIN_THREAD)
+        named.set()
+        looked.wait()
+        rename("rdk:broker1")
+
+    thread = threading.Thread(target=run)
+
+    def make() -> Consumer:
+        consumer = nowhere()
+        thread.start()
+        named.wait()
+        threading.Timer(0.2, looked.set).start()
+        return consumer
+
+    watched = Watched(make)
+    thread.join()
+    assert not watched.is_locked_up("member-1")
+    watched.consumer.close()

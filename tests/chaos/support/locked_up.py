@@ -16,6 +16,7 @@ from confluent_kafka import Consumer
 
 LOCKED_UP_S = 60  # without waking once: on a busy machine a thread may wait for a processor for seconds
 MAIN_THREAD = "rdk:main"
+NAMED_S = 30  # by then a thread that a main thread has started has a name of its own
 TASKS = Path("/proc/self/task")
 
 
@@ -48,8 +49,7 @@ class Watched:
     def __init__(self, make: Callable[[], Consumer]) -> None:
         before = _main_threads()
         self.consumer = make()
-        (thread,) = _main_threads() - before
-        self._pulse = Pulse(thread)
+        self._pulse = Pulse(_the_new_one(before))
         self._is_locked_up = False
 
     def is_locked_up(self, name: str) -> bool:
@@ -57,6 +57,15 @@ class Watched:
             self._is_locked_up = True
             warnings.warn(f"librdkafka has locked itself up: {name} is left alone (its issue 5476)", LockedUp, 2)
         return self._is_locked_up
+
+
+def _the_new_one(before: set[int]) -> int:
+    """Threads that main threads start are called like them at first."""
+    deadline = time.monotonic() + NAMED_S
+    while len(new := _main_threads() - before) > 1 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    (thread,) = new
+    return thread
 
 
 def _main_threads() -> set[int]:
