@@ -245,6 +245,30 @@ def test_a_run_that_was_not_delivered_ends_the_task_and_commits_nothing(monkeypa
     assert offsets.all() == []
 
 
+@pytest.mark.parametrize("tolerance", ["all", "none"])
+def test_a_record_that_the_producer_refuses_at_once_is_one_that_could_not_be_delivered(
+    monkeypatch: pytest.MonkeyPatch, tolerance: str
+) -> None:
+    """One larger than max.request.size failed the task again and again, whatever errors.tolerance said."""
+
+    class Refusing(MemoryProducer):
+        def send(self, topic: str, value: bytes, **rest: Any) -> None:
+            if value == b"v1":
+                raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, "too large")
+            super().send(topic, value, **rest)
+
+    producer, task = Refusing(), Told(numbered(3))
+    worker, offsets = run_task(monkeypatch, task, producer, **{"errors.tolerance": tolerance})
+    values = [value for _, _, value, _, _ in producer.one_by_one]
+    if tolerance == "all":
+        assert (worker.state, values, task.told) == (State.UNASSIGNED, [b"v0", b"v2"], 3)
+        assert offsets.all() == [({"p": 1}, {"n": 2})]
+    else:
+        assert (worker.state, values) == (State.FAILED, [b"v0"])
+        assert "could not be delivered" in (worker.trace or "")
+        assert offsets.all() == [({"p": 1}, {"n": 0})]
+
+
 # Converters
 
 AT = datetime(2026, 11, 17, 12, tzinfo=UTC)

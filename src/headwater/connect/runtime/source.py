@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from headwater.base.errors import KafkaError
+from headwater.base.errors import ErrorCode, KafkaError
 from headwater.client import Admin, Producer
 from headwater.connect.api import OffsetReader, SourceTask, TransactionContext
 from headwater.connect.data.record import ConnectRecord, SourceRecord
@@ -33,6 +33,8 @@ _FOREVER_MS: Final = (1 << 31) - 1
 _POLL_AGAIN_S: Final = 0.1
 _LARGE_BYTES: Final = 64 * 1024  # a record of that size goes by itself: a run has nothing to gain with it
 _PRODUCER: Final = "headwater.client.Producer"
+# Raised by `send`, for what is wrong with the record alone: as if it could not be delivered.
+_OF_THE_RECORD: Final = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_TOPIC_EXCEPTION)
 _UNTOLD_MAX: Final = 1000  # arrivals, before a plugin is told in the middle of what a poll gives
 Settings = Mapping[str, object]
 
@@ -410,15 +412,21 @@ class Sending:
                 self._delivered += 1
                 self._done(on_the_way, record, metadata)
 
-        self.producer.send(
-            changed.topic,
-            value,
-            key=key,
-            partition=changed.partition,
-            headers=headers,
-            timestamp_ms=changed.timestamp_ms,
-            on_delivery=delivered,
-        )
+        try:
+            self.producer.send(
+                changed.topic,
+                value,
+                key=key,
+                partition=changed.partition,
+                headers=headers,
+                timestamp_ms=changed.timestamp_ms,
+                on_delivery=delivered,
+            )
+        except KafkaError as error:
+            if error.code not in _OF_THE_RECORD:
+                raise
+            self._undelivered(on_the_way, record, error)
+            self.check()
 
     def _converted(self, record: ConnectRecord, original: SourceRecord) -> tuple[bytes | None, bytes | None, list[Any]]:
         run, pipe, topic = self._tolerance.run, self._pipeline, record.topic
