@@ -751,6 +751,16 @@ def test_a_put_that_fails_leaves_nothing_behind(database: Database) -> None:
     assert database("SELECT id FROM t") == [(1,), (2,)]
 
 
+def test_a_text_that_is_no_unicode_is_reported_and_the_others_are_written(database: Database) -> None:
+    """Half of an emoji, as JSON can have it (backslash, ud83d): its task failed, and could not get past it."""
+    kit = sink(database, auto_create="true")
+    put(kit, row(1, "a"), row(2, "\ud83d"), row(3, "c"))
+    kit.close()
+    assert [record.offset for record, _ in kit.reported] == [1]
+    assert "surrogates not allowed" in str(kit.reported[0][1])
+    assert database("SELECT id, name FROM t") == [(1, "a"), (3, "c")]
+
+
 def test_a_database_that_stays_away_ends_the_task_after_its_retries(database: Database) -> None:
     kit = sink(database, max_retries="1")
     database("CREATE TABLE t (id INTEGER PRIMARY KEY, name TEXT, at TEXT, CHECK (abs(id) >= 0))")
