@@ -246,6 +246,52 @@ def test_a_task_reads_from_where_it_asks_to_when_it_is_given_a_partition(monkeyp
     assert group.committed == {ZERO: 5}
 
 
+class Holding(Refusing):
+    """Wants no more of a partition when it has had the first records of it."""
+
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        super().put(records)
+        if any(each.original_partition == 1 for each in records) and not self.refusals:
+            self.context.pause(ONE)
+
+
+def test_what_a_task_has_paused_stays_paused_where_a_rebalance_leaves_it_the_partition(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As with Kafka Connect: the task was given records that it had no room for."""
+
+    def away_and_back(group: Group) -> None:
+        group.revoke(ZERO, ONE)
+        group.assign(ZERO, ONE)
+        group.end = 4
+
+    group, task = run(monkeypatch, lambda g: g.assign(ZERO, ONE), away_and_back, nothing, task=Holding(0))
+    assert group.committed == {ZERO: 4, ONE: 2}
+    assert (1, 2) not in task.put_offsets
+
+
+def test_what_a_task_had_paused_is_read_when_it_comes_back_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next retry of a put, or pause of the connector, paused it again, and nothing resumed it."""
+    task = Refusing(0)
+
+    def hold(_group: Group) -> None:
+        task.context.pause(ONE)
+
+    def away(group: Group) -> None:
+        group.lose(ONE)
+        group.assign()
+
+    def back(group: Group) -> None:
+        group.assign(ONE)
+        group.end, task.refusals = 3, 1
+
+    def more(group: Group) -> None:
+        group.end = 5
+
+    group, _ = run(monkeypatch, lambda g: g.assign(ZERO, ONE), hold, away, back, moved_on, more, task=task)
+    all_were_put(task, group)
+
+
 class Letters:
     """A dead letter topic. `lost`: what is sent to it does not arrive."""
 

@@ -305,6 +305,9 @@ class SinkWorkerTask(WorkerTask):
             self._current.pop(partition, None)
         self._owned.update(partitions)
         self.metrics.partitions(len(self._owned))
+        held = self._context.held
+        held.intersection_update(self.consumer.assignment())  # of what is another's by now, the task has paused nothing
+        self.consumer.pause(*held)
         self.call(self._task.open, partitions)
         if (self.paused or self._waiting) and partitions:
             self.consumer.pause(*partitions)
