@@ -292,6 +292,53 @@ def test_what_a_task_had_paused_is_read_when_it_comes_back_later(monkeypatch: py
     all_were_put(task, group)
 
 
+class Unsafe(Refusing):
+    """Its buffer gets lost before it is written, once."""
+
+    def __init__(self, error: type[Exception]) -> None:
+        super().__init__(refusals=0)
+        self.errors, self.closed = [error], list[TopicPartition]()
+
+    def flush(self, offsets: Any) -> None:
+        if self.errors:
+            raise self.errors.pop()("not written")
+
+    def close(self, partitions: Sequence[TopicPartition]) -> None:
+        self.closed += partitions
+
+
+def test_what_a_flush_could_not_write_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with Kafka Connect; the task failed, and with errors.restart=false for good."""
+    task = Unsafe(RetriableError)
+    group, _ = run(monkeypatch, lambda g: g.assign(ZERO, ONE), nothing, nothing, task=task)
+    assert sorted(task.put_offsets) == [(0, 0), (0, 0), (0, 1), (0, 1), (1, 0), (1, 0), (1, 1), (1, 1)]
+    all_were_put(task, group)
+
+
+def test_a_flush_that_fails_for_good_fails_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match="not written"):
+        run(monkeypatch, lambda g: g.assign(ZERO), nothing, task=Unsafe(ValueError))
+
+
+@pytest.mark.parametrize("error", [RetriableError, ValueError])
+def test_a_partition_is_given_up_though_its_flush_fails(
+    monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    """The next owner reads from the commit before; `close` was not called, and the task failed."""
+    task = Unsafe(error)
+    task.context = None  # type: ignore[assignment]
+
+    def given_up(group: Group) -> None:
+        group.revoke(ZERO)
+        assert task.closed == [ZERO]
+        assert group.committed == {}
+
+    monkeypatch.setattr(Unsafe, "put", lambda self, records: None)
+    group, _ = run(monkeypatch, lambda g: g.assign(ZERO, ONE), given_up, task=task)
+    assert task.closed == [ZERO, ONE]
+    assert group.committed == {ONE: 2}
+
+
 class Letters:
     """A dead letter topic. `lost`: what is sent to it does not arrive."""
 

@@ -176,7 +176,10 @@ class SinkWorkerTask(WorkerTask):
         held = False
         while not self.stopping.is_set():
             if time.monotonic() >= next_commit or self._context.commit_requested:
-                self._commit(self._current)
+                try:
+                    self._commit(self._current)
+                except RetriableError as error:
+                    self._rewind(error)
                 next_commit = time.monotonic() + self._flush_interval_s
             if self.paused != held:
                 held = self._hold() if self.paused else self._let_go()
@@ -315,7 +318,10 @@ class SinkWorkerTask(WorkerTask):
 
     def _revoked(self, partitions: list[TopicPartition]) -> None:
         offsets = {each: self._current[each] for each in partitions if each in self._current}
-        self._commit(offsets)
+        try:
+            self._commit(offsets)
+        except Exception as error:  # noqa: BLE001 - whatever the task raises: the next owner reads from the commit before
+            logger.warning("event=commit-failed connector=%r task=%d error=%r", *self.id, self.redact(str(error)))
         self._lost(partitions)
 
     def _lost(self, partitions: list[TopicPartition]) -> None:
@@ -349,6 +355,15 @@ class SinkWorkerTask(WorkerTask):
             self._count_active()
         except KafkaError as error:  # the next one has these too, or the partitions are another's by then
             logger.warning("event=commit-failed connector=%r task=%d error=%r", *self.id, str(error))
+
+    def _rewind(self, error: RetriableError) -> None:
+        """What was put since the last commit is not safe: it comes again."""
+        logger.warning("event=commit-refused connector=%r task=%d error=%r", *self.id, self.redact(str(error)))
+        for partition in self._current:
+            at = self._covered.get(partition)
+            if at is not None:
+                self.consumer.seek(partition, at)
+                self._current[partition] = at
 
     def _count_active(self) -> None:
         open_ones = (offset - self._covered.get(place, offset) for place, offset in self._current.items())
