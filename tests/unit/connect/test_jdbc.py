@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from headwater.connect.connector_config.validation import validate
+from headwater.connect.connectors.jdbc_dialects import Sqlite
 from headwater.connect.connectors.jdbc_queries import is_whole, offsets_by_table, stored_of
 from headwater.connect.connectors.jdbc_sink import JdbcSinkConnector
 from headwater.connect.connectors.jdbc_source import (
@@ -469,6 +470,71 @@ def test_offsets_under_the_bare_name_of_a_table_count_where_its_whole_name_has_n
     assert stored_of(found, ["public", "a"]) == {None: {"incrementing": 1}}
     assert stored_of(found, ["public", "b"]) == {None: {"incrementing": 3}}
     assert stored_of(found, ["public", "c"]) == {}
+
+
+HERE = {"protocol": "1", "table": "t"}
+
+
+@pytest.mark.parametrize(
+    ("partition", "offset", "why"),
+    [
+        (HERE, {"incrementing": "42"}, "'42'"),
+        (HERE, {"incrementing": True}, "True"),
+        (HERE, {"timestamp": "2020-01-01"}, "'2020-01-01'"),
+        (HERE, {"timestamp": 1.5}, "1.5"),
+        (HERE, {"timestamp": 1 << 62}, "years 1 and 9999"),
+        (HERE, {"timestamp": 1, "timestamp_nanos": -1}, "timestamp_nanos"),
+        ({"tables": "t"}, {"incrementing": 1}, "partition of JdbcSource"),
+        ({"protocol": "1", "table": 5}, {"incrementing": 1}, "partition of JdbcSource"),
+        ({}, {"incrementing": 1}, "partition of JdbcSource"),
+    ],
+)
+def test_an_offset_of_another_form_is_refused_where_it_is_set_and_told_where_it_is_read(
+    database: Database, sources: list[Source], partition: dict[str, Any], offset: dict[str, Any], why: str
+) -> None:
+    """It was taken. Then the task ended in a TypeError, read nothing any more, or went on as before."""
+    database("CREATE TABLE t (id INTEGER PRIMARY KEY, at TIMESTAMP)")
+    source = Source(database, mode="timestamp+incrementing", incrementing_column_name="id", timestamp_column_name="at")
+    sources.append(source)
+    with pytest.raises(ConnectError, match=why):
+        source.connector.alter_offsets({}, [(partition, offset)])
+    source.offsets.write([(partition, offset)])
+    source.task.close()  # type: ignore[attr-defined]
+    if partition == HERE:
+        with pytest.raises(ConnectError, match=why):
+            source.restart()
+
+
+def test_offsets_of_all_forms_that_there_are_may_be_set(database: Database, sources: list[Source]) -> None:
+    database("CREATE TABLE t (id INTEGER PRIMARY KEY)")
+    database("INSERT INTO t VALUES (-1), (1)")
+    source = Source(database, mode="incrementing", incrementing_column_name="id")
+    sources.append(source)
+    good: list[tuple[dict[str, Any], dict[str, Any] | None]] = [
+        (HERE, {"incrementing": 1, "timestamp": 5, "timestamp_nanos": 5_000_000}),
+        ({**HERE, "part": "0"}, {"incrementing": -3, "parts": 2, "column": "id"}),
+        ({"table": "t"}, {"timestamp": None}), ({"query": "query"}, {"timestamp": -1}), ({"anything": 1}, None),
+    ]  # fmt: skip
+    assert source.connector.alter_offsets({}, good)
+    source.offsets.write([(HERE, {"incrementing": None})])  # nothing was read any more: no number is above null
+    source.restart()
+    assert source.rows() == [{"id": 1}]
+
+
+def test_a_table_that_changes_while_it_is_looked_at_is_read_again(
+    database: Database, sources: list[Source], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The task ended in a KeyError."""
+    database("CREATE TABLE t (id INTEGER PRIMARY KEY, name TEXT)")
+    database("INSERT INTO t VALUES (1, 'a')")
+    source = Source(database)
+    sources.append(source)
+    look = Sqlite.columns
+    monkeypatch.setattr(Sqlite, "columns", lambda self, *asked: look(self, *asked)[:1])
+    with pytest.raises(RetriableError, match="has other columns by now"):
+        source.poll()
+    monkeypatch.undo()
+    assert source.rows()[0] == {"id": 1, "name": "a"}
 
 
 @pytest.mark.parametrize(
