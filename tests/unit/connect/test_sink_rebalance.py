@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicPartition
 from headwater.client import ConsumerRecord
 from headwater.connect.api import SinkTask
@@ -40,6 +41,7 @@ class Group:
         self.now = 0.0
         self.over: Callable[[], None] = lambda: None
         self.cancel: Callable[[], None] = lambda: None
+        self.on_revoked: Callable[[list[TopicPartition]], None] = lambda _partitions: None
 
     # What the task uses of a Consumer
 
@@ -176,6 +178,43 @@ def test_a_topic_that_a_pattern_has_found_is_not_made_again(monkeypatch: pytest.
     assert by_pattern.settings[asks] == "false"
     by_name, _ = run(monkeypatch, nothing)
     assert asks not in by_name.settings
+
+
+@pytest.mark.parametrize("away", [(1,), (2,), (1, 2)])
+def test_a_pattern_is_matched_again_when_the_brokers_are_back(
+    monkeypatch: pytest.MonkeyPatch, away: tuple[int, ...]
+) -> None:
+    """The task failed at once; one whose topics are named waits."""
+    asked = 0
+
+    def list_topics(_group: Group) -> list[str]:
+        nonlocal asked
+        asked += 1
+        if asked in away:
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "no bootstrap server could be reached")
+        return ["t"] if asked < 4 else ["t", "tt"]
+
+    subscribed: list[list[str]] = []
+    real = Group.subscribe
+
+    def subscribe(group: Group, topics: list[str], **listeners: Any) -> None:
+        subscribed.append(topics)
+        real(group, topics, **listeners)
+
+    monkeypatch.setattr(Group, "list_topics", list_topics)
+    monkeypatch.setattr(Group, "subscribe", subscribe)
+    monkeypatch.setattr(SinkWorkerTask, "sleep", lambda self, seconds: moved_on(self.consumer))
+    run(monkeypatch, *[moved_on] * 5, topics="", **{"topics.regex": "t+"})
+    assert subscribed == [["t"], ["t", "tt"]]
+
+
+def test_a_pattern_that_may_not_be_matched_fails_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_group: Group) -> list[str]:
+        raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, "no")
+
+    monkeypatch.setattr(Group, "list_topics", refuse)
+    with pytest.raises(KafkaError, match="SASL"):
+        run(monkeypatch, nothing, topics="", **{"topics.regex": "t+"})
 
 
 def all_were_put(task: Refusing, group: Group) -> None:

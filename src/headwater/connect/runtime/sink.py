@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from headwater.base.errors import KafkaError
+from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicPartition
 from headwater.client import Consumer, ConsumerRecord, WakeupError
 from headwater.connect.api import Offsets, SinkTask
@@ -165,7 +165,14 @@ class SinkWorkerTask(WorkerTask):
         topics: list[str] = self._config["topics"]
         if self._config["topics.regex"]:
             pattern = compile_java(self._config["topics.regex"])
-            topics = sorted(name for name in self.consumer.list_topics() if pattern.fullmatch(name) is not None)
+            try:
+                there = self.consumer.list_topics()
+            except KafkaError as error:
+                if not (error.code.retriable or error.code is ErrorCode.BROKER_NOT_AVAILABLE):
+                    raise
+                logger.warning("event=topics-not-listed connector=%r task=%d error=%r", *self.id, str(error))
+                there = {}
+            topics = sorted(name for name in there if pattern.fullmatch(name) is not None)
             self._match_again_at = time.monotonic() + _MATCH_EVERY_S
         if topics and topics != self._subscribed:
             self.consumer.subscribe(topics, on_assigned=self._assigned, on_revoked=self._revoked, on_lost=self._lost)
