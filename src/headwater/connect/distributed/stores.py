@@ -23,7 +23,7 @@ from headwater.connect.distributed.status_records import (
 )
 from headwater.connect.distributed.status_writer import StatusWriter
 from headwater.connect.distributed.topic_log import Settings, TopicLog
-from headwater.connect.errors import ConnectError
+from headwater.connect.errors import ConnectError, RetriableError
 from headwater.connect.runtime.refusals import BadRequest
 from headwater.connect.runtime.task import State, TaskId
 
@@ -265,13 +265,16 @@ class KafkaOffsetStore:
         return self._entries.get(key)
 
     def set(self, changes: Mapping[bytes, bytes | None]) -> None:
-        deliveries = [self._producer.send(self.log.topic, value, key=key) for key, value in changes.items()]
+        """Raises RetriableError where brokers are away."""
         try:
+            deliveries = [self._producer.send(self.log.topic, value, key=key) for key, value in changes.items()]
             for each in deliveries:
                 each.result(READ_S)
+            self.refresh()
         except (KafkaError, TimeoutError) as error:
-            raise ConnectError(f"Cannot write the offsets to the topic {self.log.topic}: {error}") from None
-        self.refresh()
+            lasts = isinstance(error, KafkaError) and not (error.code.retriable or error.code is ErrorCode.BROKER_NOT_AVAILABLE)  # fmt: skip
+            kind = ConnectError if lasts else RetriableError
+            raise kind(f"Cannot write the offsets to the topic {self.log.topic}: {error}") from None
 
     def send(self, changes: Mapping[bytes, bytes]) -> None:
         """Without waiting; what is not delivered is told by the log."""

@@ -17,7 +17,7 @@ from headwater.connect.api import OffsetReader, SourceTask, TransactionContext
 from headwater.connect.data.record import ConnectRecord, SourceRecord
 from headwater.connect.data.runs import RUN_RECORDS_MIN, SourceRun, source_runs, transformed_runs
 from headwater.connect.errors import ConnectError, RetriableError
-from headwater.connect.runtime.offsets import ConnectorOffsets
+from headwater.connect.runtime.offsets import ConnectorOffsets, key_of
 from headwater.connect.runtime.pipeline import Pipeline, class_name
 from headwater.connect.runtime.submitted import Submitted, SubmittedRecords
 from headwater.connect.runtime.task import TaskId, WorkerTask
@@ -251,13 +251,19 @@ class SourceWorkerTask(WorkerTask):
                 self.metrics.polled(count, taken_ms)
 
     def _commit(self, task: SourceTask, sending: "Sending") -> None:
+        """Offsets that brokers do not take now are written with the next ones."""
         sending.tell_arrived()
-        offsets = sending.submitted.committable()
+        offsets = sending.committable()
         with self.committing:
             if not offsets or self.cancelled:
                 return
-            with self.timed_commit():
-                self._offsets.write(offsets)
+            try:
+                with self.timed_commit():
+                    self._offsets.write(offsets)
+            except RetriableError as error:
+                logger.warning("event=offsets-not-written connector=%r task=%d error=%r", *self.id, str(error))
+                return
+        sending.unwritten.clear()
         self.call(task.commit)
 
     def make_topic(self, topic: str) -> None:
@@ -278,6 +284,7 @@ class Sending:
     def __init__(self, worker: SourceWorkerTask, task: SourceTask, pipeline: Pipeline, tolerance: Tolerance) -> None:
         self._worker, self._task, self._pipeline, self._tolerance = worker, task, pipeline, tolerance
         self.submitted = SubmittedRecords()
+        self.unwritten: dict[bytes, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}  # offsets, by their partitions
         self.producer: Producer
         self._topics: set[str] = set()
         self._outcomes: deque[tuple[SourceRecord, Any]] = deque()  # appended by the producer's threads
@@ -476,6 +483,11 @@ class Sending:
     def arrived(self) -> int:
         """Records that are in Kafka."""
         return self._delivered + self._delivered_in_runs
+
+    def committable(self) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+        """With those that were given and not written."""
+        self.unwritten |= {key_of("", each[0]): each for each in self.submitted.committable()}
+        return list(self.unwritten.values())
 
     def count_arrived(self) -> None:
         """What has arrived since the last time, to the task's metrics."""
