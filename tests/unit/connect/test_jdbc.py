@@ -801,6 +801,20 @@ def test_updates_and_evolution(database: Database) -> None:
     assert database("SELECT id, name FROM t") == [(1, "a")]
 
 
+def test_an_update_of_nothing_but_the_key_is_reported(database: Database) -> None:
+    """SQL without a column to set was tried again for half a minute, and then ended the task."""
+    database("CREATE TABLE t (id INTEGER PRIMARY KEY, name TEXT)")
+    database("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
+    kit = sink(database, insert_mode="update", pk_mode="record_value", pk_fields="id")
+    only, more = s.struct([("id", s.INT64)]), s.struct([("id", s.INT64), ("name", s.STRING)])
+    kit.put(
+        kit.record(Struct(only, {"id": 1}), schema=only), kit.record(Struct(more, {"id": 2, "name": "c"}), schema=more)
+    )
+    kit.close()
+    assert [str(error) for _, error in kit.reported] == ["insert.mode=update: the record has no field beside the key"]
+    assert database("SELECT id, name FROM t") == [(1, "a"), (2, "c")]
+
+
 def test_a_put_that_fails_leaves_nothing_behind(database: Database) -> None:
     database("CREATE TABLE t (id INTEGER PRIMARY KEY, name TEXT, at TEXT)")
     kit = sink(database, retry_backoff_ms="7", max_retries="1")
