@@ -114,6 +114,8 @@ def test_a_class_that_is_not_in_the_catalog_is_not_imported() -> None:
         ("[]", "it is not a JSON object of fields"),
         ('{"a": "int"}', "the field 'a': it is not an object with a type"),
         ('{"a": {"type": "text"}}', "the field 'a': the type 'text' is not one of sequence, int, "),
+        ('{"a": {"type": "int", "min": NaN}}', "the field 'a': min and max are numbers"),
+        ('{"a": {"type": "double", "max": Infinity}}', "the field 'a': min and max are numbers"),
         ('{"a": {"type": "sequence", "start": "x"}}', "the field 'a': start is a whole number"),
     ],
 )

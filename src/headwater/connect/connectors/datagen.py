@@ -46,6 +46,7 @@ QUICKSTARTS: Final[dict[str, dict[str, Any]]] = {
     },
 }
 _TYPES: Final = ("sequence", "int", "long", "double", "boolean", "string", "choice", "uuid", "timestamp")
+_FAR: Final = float("inf")
 _KEYS: Final = {"users": "userid", "pageviews": "userid", "orders": "orderid"}
 
 
@@ -62,7 +63,8 @@ Maker = Callable[[Moment], Any]
 
 def _number(spec: Mapping[str, Any], low: float, high: float) -> tuple[float, float]:
     least, most = spec.get("min", low), spec.get("max", high)
-    if not isinstance(least, int | float) or not isinstance(most, int | float) or least > most:
+    numbers = all(isinstance(each, int | float) and -_FAR < each < _FAR for each in (least, most))
+    if not numbers or least > most:
         raise ValueError("min and max are numbers, min not above max")
     return least, most
 
