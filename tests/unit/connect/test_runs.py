@@ -19,7 +19,12 @@ from headwater.connect.connector_config.common import connector_def
 from headwater.connect.connectors.file_sink import FileStreamSinkTask
 from headwater.connect.connectors.file_source import _LINE, Lines
 from headwater.connect.converters.base import Converter
-from headwater.connect.converters.basic import ByteArrayConverter, IntegerConverter, StringConverter
+from headwater.connect.converters.basic import (
+    ByteArrayConverter,
+    IntegerConverter,
+    SimpleHeaderConverter,
+    StringConverter,
+)
 from headwater.connect.converters.json_converter import JsonConverter
 from headwater.connect.data import schema as s
 from headwater.connect.data.json_text import dumps
@@ -331,6 +336,14 @@ def test_a_run_is_converted_as_its_values_are_by_general_code(
     assert [(read.schema_at(index), repr(value)) for index, value in enumerate(read.values)] == [
         (found.schema, repr(found.value)) for found in (made.to_connect("t", each) for each in written)
     ]
+
+
+def test_a_header_with_half_a_character_is_written_as_values_are() -> None:
+    """It failed the task, or lost the record with errors.tolerance=all; as Java writes it, it has a question mark."""
+    made = SimpleHeaderConverter()
+    made.configure({}, kind="header")
+    assert made.from_connect("t", STRING, "half \ud83d") == b"half ?"
+    assert made.from_connect("t", None, ["half \ud83d"]) == b'["half ?"]'
 
 
 def _general(made: JsonConverter, schema: Schema | None, value: Any) -> str:
