@@ -711,6 +711,14 @@ def test_an_incrementing_column_of_other_than_whole_numbers_is_told(
         sources[0].rows()
 
 
+def test_a_number_in_a_column_of_bytes_is_its_text(database: Database, sources: list[Source]) -> None:
+    """It was as many zeros: a large one took all memory."""
+    database("CREATE TABLE t (id INTEGER PRIMARY KEY, b BLOB)")
+    database("INSERT INTO t VALUES (1, 5), (2, 1.5), (3, 'é'), (4, x'00ff')")
+    sources.append(Source(database))
+    assert [row["b"] for row in sources[0].rows()][:4] == [b"5", b"1.5", "é".encode(), b"\x00\xff"]
+
+
 def test_sqlite_columns_of_other_types_than_sqlites_own(database: Database, sources: list[Source]) -> None:
     """JSON, UUID and the TIME that JdbcSink makes were taken for numbers, which their values are not; and SQLite's
     driver for Java writes dates and times as milliseconds.

@@ -384,7 +384,7 @@ def from_database(schema: Schema, value: Any) -> Any:
             case Type.STRING:
                 return value if isinstance(value, str) else str(value)
             case Type.BYTES:
-                return value.encode() if isinstance(value, str) else bytes(value)
+                return str(value).encode() if isinstance(value, str | int | float) else bytes(value)
             case Type.FLOAT32 | Type.FLOAT64:
                 return float(value)
         return int(value)
