@@ -204,7 +204,8 @@ class SinkTask:
         raise NotImplementedError
 
     def flush(self, offsets: Offsets) -> Any:
-        """Whatever was put is to be safe when this returns."""
+        """Whatever was put is to be safe when this returns. `RetriableError`: what was put since the last commit comes
+        again."""
 
     def pre_commit(self, offsets: Offsets) -> Any:
         """The offsets that may be committed; fewer, if less is safe. As it stands: flushes, and gives all."""

@@ -9,9 +9,13 @@ from headwater.connect.config.providers import Providers
 from headwater.connect.config.secrets import kept, redacted, secrets_in, shown
 from headwater.connect.config.worker import WorkerConfig, refused_overrides
 from headwater.connect.connector_config.client_overrides import check_logins, checked_overrides
+from headwater.connect.connector_config.common import connector_def
 from headwater.connect.connector_config.validation import validate
+from headwater.connect.converters.basic import StringConverter
+from headwater.connect.data.record import SourceRecord
 from headwater.connect.errors import ConfigError, ConnectError
 from headwater.connect.plugins import Catalog, Kind
+from headwater.connect.runtime.pipeline import Pipeline
 from headwater.connect.standalone import connector_file
 
 CATALOG = Catalog(installed=False)
@@ -110,6 +114,8 @@ def test_a_class_that_is_not_in_the_catalog_is_not_imported() -> None:
         ("[]", "it is not a JSON object of fields"),
         ('{"a": "int"}', "the field 'a': it is not an object with a type"),
         ('{"a": {"type": "text"}}', "the field 'a': the type 'text' is not one of sequence, int, "),
+        ('{"a": {"type": "int", "min": NaN}}', "the field 'a': min and max are numbers"),
+        ('{"a": {"type": "double", "max": Infinity}}', "the field 'a': min and max are numbers"),
         ('{"a": {"type": "sequence", "start": "x"}}', "the field 'a': start is a whole number"),
     ],
 )
@@ -378,3 +384,25 @@ def test_a_connector_file_of_broken_json_is_not_taken_for_properties(tmp_path: P
     path.write_text(' {"name": "j", "config": {"connector.class": "FileStreamSource"}')
     with pytest.raises(UserError, match=r"connector\.json is no JSON\. .*delimiter: line 1"):
         connector_file(str(path))
+
+
+BLANKS = {
+    "transforms": "a", "transforms.a.type": "Filter ", "transforms.a.predicate": " p", "transforms.a.negate": "TRUE ",
+    "predicates": "p", "predicates.p.type": " RecordIsTombstone", "key.converter": "StringConverter ",
+}  # fmt: skip
+
+
+def test_a_blank_behind_a_value_changes_nothing() -> None:
+    """Properties files keep it. `negate` counted as false, all else was checked without it and failed the task."""
+    config = {**SOURCE, **BLANKS}
+    assert validate(CATALOG, config).errors == []
+    parsed = connector_def(CATALOG, Kind.SOURCE).parse(config)
+    worker = {"key.converter": "JsonConverter", "value.converter": " StringConverter"}
+    pipeline = Pipeline(CATALOG, config, parsed, worker)
+    assert (type(pipeline.key), type(pipeline.value)) == (StringConverter, StringConverter)
+    assert [step.applies(SourceRecord(topic="t", value=value)) for step in pipeline.steps for value in (None, "v")] == [
+        False,
+        True,
+    ]
+    errors = validate(CATALOG, {**SOURCE, "exactly.once.support": "required "}).values["exactly.once.support"].errors
+    assert errors == ["A standalone worker does not write exactly once: distributed ones do"]

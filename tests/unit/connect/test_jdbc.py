@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from headwater.connect.connector_config.validation import validate
+from headwater.connect.connectors.jdbc_dialects import Sqlite
 from headwater.connect.connectors.jdbc_queries import is_whole, offsets_by_table, stored_of
 from headwater.connect.connectors.jdbc_sink import JdbcSinkConnector
 from headwater.connect.connectors.jdbc_source import (
@@ -471,6 +472,71 @@ def test_offsets_under_the_bare_name_of_a_table_count_where_its_whole_name_has_n
     assert stored_of(found, ["public", "c"]) == {}
 
 
+HERE = {"protocol": "1", "table": "t"}
+
+
+@pytest.mark.parametrize(
+    ("partition", "offset", "why"),
+    [
+        (HERE, {"incrementing": "42"}, "'42'"),
+        (HERE, {"incrementing": True}, "True"),
+        (HERE, {"timestamp": "2020-01-01"}, "'2020-01-01'"),
+        (HERE, {"timestamp": 1.5}, "1.5"),
+        (HERE, {"timestamp": 1 << 62}, "years 1 and 9999"),
+        (HERE, {"timestamp": 1, "timestamp_nanos": -1}, "timestamp_nanos"),
+        ({"tables": "t"}, {"incrementing": 1}, "partition of JdbcSource"),
+        ({"protocol": "1", "table": 5}, {"incrementing": 1}, "partition of JdbcSource"),
+        ({}, {"incrementing": 1}, "partition of JdbcSource"),
+    ],
+)
+def test_an_offset_of_another_form_is_refused_where_it_is_set_and_told_where_it_is_read(
+    database: Database, sources: list[Source], partition: dict[str, Any], offset: dict[str, Any], why: str
+) -> None:
+    """It was taken. Then the task ended in a TypeError, read nothing any more, or went on as before."""
+    database("CREATE TABLE t (id INTEGER PRIMARY KEY, at TIMESTAMP)")
+    source = Source(database, mode="timestamp+incrementing", incrementing_column_name="id", timestamp_column_name="at")
+    sources.append(source)
+    with pytest.raises(ConnectError, match=why):
+        source.connector.alter_offsets({}, [(partition, offset)])
+    source.offsets.write([(partition, offset)])
+    source.task.close()  # type: ignore[attr-defined]
+    if partition == HERE:
+        with pytest.raises(ConnectError, match=why):
+            source.restart()
+
+
+def test_offsets_of_all_forms_that_there_are_may_be_set(database: Database, sources: list[Source]) -> None:
+    database("CREATE TABLE t (id INTEGER PRIMARY KEY)")
+    database("INSERT INTO t VALUES (-1), (1)")
+    source = Source(database, mode="incrementing", incrementing_column_name="id")
+    sources.append(source)
+    good: list[tuple[dict[str, Any], dict[str, Any] | None]] = [
+        (HERE, {"incrementing": 1, "timestamp": 5, "timestamp_nanos": 5_000_000}),
+        ({**HERE, "part": "0"}, {"incrementing": -3, "parts": 2, "column": "id"}),
+        ({"table": "t"}, {"timestamp": None}), ({"query": "query"}, {"timestamp": -1}), ({"anything": 1}, None),
+    ]  # fmt: skip
+    assert source.connector.alter_offsets({}, good)
+    source.offsets.write([(HERE, {"incrementing": None})])  # nothing was read any more: no number is above null
+    source.restart()
+    assert source.rows() == [{"id": 1}]
+
+
+def test_a_table_that_changes_while_it_is_looked_at_is_read_again(
+    database: Database, sources: list[Source], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The task ended in a KeyError."""
+    database("CREATE TABLE t (id INTEGER PRIMARY KEY, name TEXT)")
+    database("INSERT INTO t VALUES (1, 'a')")
+    source = Source(database)
+    sources.append(source)
+    look = Sqlite.columns
+    monkeypatch.setattr(Sqlite, "columns", lambda self, *asked: look(self, *asked)[:1])
+    with pytest.raises(RetriableError, match="has other columns by now"):
+        source.poll()
+    monkeypatch.undo()
+    assert source.rows()[0] == {"id": 1, "name": "a"}
+
+
 @pytest.mark.parametrize(
     ("name", "parts"),
     [
@@ -645,6 +711,14 @@ def test_an_incrementing_column_of_other_than_whole_numbers_is_told(
         sources[0].rows()
 
 
+def test_a_number_in_a_column_of_bytes_is_its_text(database: Database, sources: list[Source]) -> None:
+    """It was as many zeros: a large one took all memory."""
+    database("CREATE TABLE t (id INTEGER PRIMARY KEY, b BLOB)")
+    database("INSERT INTO t VALUES (1, 5), (2, 1.5), (3, 'é'), (4, x'00ff')")
+    sources.append(Source(database))
+    assert [row["b"] for row in sources[0].rows()][:4] == [b"5", b"1.5", "é".encode(), b"\x00\xff"]
+
+
 def test_sqlite_columns_of_other_types_than_sqlites_own(database: Database, sources: list[Source]) -> None:
     """JSON, UUID and the TIME that JdbcSink makes were taken for numbers, which their values are not; and SQLite's
     driver for Java writes dates and times as milliseconds.
@@ -735,6 +809,20 @@ def test_updates_and_evolution(database: Database) -> None:
     assert database("SELECT id, name FROM t") == [(1, "a")]
 
 
+def test_an_update_of_nothing_but_the_key_is_reported(database: Database) -> None:
+    """SQL without a column to set was tried again for half a minute, and then ended the task."""
+    database("CREATE TABLE t (id INTEGER PRIMARY KEY, name TEXT)")
+    database("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
+    kit = sink(database, insert_mode="update", pk_mode="record_value", pk_fields="id")
+    only, more = s.struct([("id", s.INT64)]), s.struct([("id", s.INT64), ("name", s.STRING)])
+    kit.put(
+        kit.record(Struct(only, {"id": 1}), schema=only), kit.record(Struct(more, {"id": 2, "name": "c"}), schema=more)
+    )
+    kit.close()
+    assert [str(error) for _, error in kit.reported] == ["insert.mode=update: the record has no field beside the key"]
+    assert database("SELECT id, name FROM t") == [(1, "a"), (2, "c")]
+
+
 def test_a_put_that_fails_leaves_nothing_behind(database: Database) -> None:
     database("CREATE TABLE t (id INTEGER PRIMARY KEY, name TEXT, at TEXT)")
     kit = sink(database, retry_backoff_ms="7", max_retries="1")
@@ -749,6 +837,16 @@ def test_a_put_that_fails_leaves_nothing_behind(database: Database) -> None:
         (2, "The database refused the row: UNIQUE constraint failed: t.id")
     ]
     assert database("SELECT id FROM t") == [(1,), (2,)]
+
+
+def test_a_text_that_is_no_unicode_is_reported_and_the_others_are_written(database: Database) -> None:
+    """Half of an emoji, as JSON can have it (backslash, ud83d): its task failed, and could not get past it."""
+    kit = sink(database, auto_create="true")
+    put(kit, row(1, "a"), row(2, "\ud83d"), row(3, "c"))
+    kit.close()
+    assert [record.offset for record, _ in kit.reported] == [1]
+    assert "surrogates not allowed" in str(kit.reported[0][1])
+    assert database("SELECT id, name FROM t") == [(1, "a"), (3, "c")]
 
 
 def test_a_database_that_stays_away_ends_the_task_after_its_retries(database: Database) -> None:

@@ -10,7 +10,7 @@ from headwater.connect.api import SinkConnector, SinkTask
 from headwater.connect.connectors.datagen import DatagenConnector
 from headwater.connect.connectors.file_sink import FileStreamSinkConnector
 from headwater.connect.connectors.topic_files.connector import TopicFilesConnector
-from headwater.connect.errors import RetriableError
+from headwater.connect.errors import ConnectError, RetriableError
 from headwater.testing.connect import SinkKit, SourceKit
 
 ORDERS = {"topic": "t", "quickstart": "orders", "max.interval.ms": "0", "batch.size": "3", "iterations": "7"}
@@ -105,3 +105,15 @@ def test_what_a_sink_reports_and_asks_for() -> None:
     with pytest.raises(RetriableError):
         kit.put("later")
     assert kit.context.timeout_ms == 5
+
+
+def test_an_offset_of_another_form_is_refused_where_it_is_set() -> None:
+    """It was taken, and the task ended in a KeyError."""
+    connector = DatagenConnector()
+    assert connector.alter_offsets(ORDERS, [({"task.id": "0"}, {"sequence": 5}), ({"x": 1}, None)])
+    for partition, offset in (
+        ({"task.id": 0}, {"sequence": 5}), ({}, {"sequence": 5}), ({"task.id": "0"}, {"sequence": "5"}),
+        ({"task.id": "0"}, {"sequence": -1}), ({"task.id": "0"}, {"sequence": True}), ({"task.id": "0"}, {}),
+    ):  # fmt: skip
+        with pytest.raises(ConnectError, match="of Datagen"):
+            connector.alter_offsets(ORDERS, [(partition, offset)])

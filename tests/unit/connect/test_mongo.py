@@ -14,14 +14,14 @@ from headwater.connect.connectors.mongo import source_options
 from headwater.connect.connectors.mongo.documents import document_of, encoded
 from headwater.connect.connectors.mongo.projections import projected
 from headwater.connect.connectors.mongo.sink_options import CONFIG_DEF, config_of, overridden_topics, unsupported
-from headwater.connect.connectors.mongo.source import next_filter, partition_of, value_at
+from headwater.connect.connectors.mongo.source import MongoSourceConnector, next_filter, partition_of, value_at
 from headwater.connect.connectors.mongo.source_options import CONFIG_DEF as SOURCE_DEF
 from headwater.connect.connectors.mongo.source_options import pipeline_of, topic_of
 from headwater.connect.connectors.mongo.writes import Write, write_of
 from headwater.connect.data import schema as s
 from headwater.connect.data.record import SinkRecord
 from headwater.connect.data.struct import Struct
-from headwater.connect.errors import DataError
+from headwater.connect.errors import ConnectError, DataError
 from headwater.connect.plugins import Catalog
 
 NOW = datetime(2020, 1, 1, tzinfo=UTC)
@@ -383,3 +383,19 @@ def test_topics_and_partitions_have_names() -> None:
     secret = config(connection_uri="mongodb://u:pa55@h1,h2/?x=1", database="d", collection="c")
     assert partition_of(secret) == {"ns": "mongodb://h1,h2/d.c"}
     assert partition_of(config(offset_partition_name="mine")) == {"ns": "mine"}
+
+
+def test_an_offset_of_another_form_is_refused_where_it_is_set() -> None:
+    """It was taken, and the task ended in an error of the JSON parser, or went on as before."""
+    props = {"connection.uri": "mongodb://u:p@h:1", "database": "d", "collection": "c"}
+    here = {"ns": "mongodb://h:1/d.c"}
+    streams, polls = MongoSourceConnector(), {**props, "poll.field": "n"}
+    token, last = {"_id": '{"_data": "00"}'}, {"poll": '{"value": 5, "_id": {"$oid": "0123456789abcdef01234567"}}'}
+    assert streams.alter_offsets(props, [(here, token), (here, {**token, "copy": "true"}), ({"x": 1}, None)])
+    assert streams.alter_offsets(polls, [(here, last)])
+    for given, partition, offset in (
+        (props, {"ns": "mongodb://h:1/d.x"}, token), (props, here, last), (props, here, {"_id": 5}), (props, here, {"_id": "{"}),
+        (props, here, {"_id": "5"}), (polls, here, token), (polls, here, {"poll": '{"value": 5}'}), (polls, here, {}),
+    ):  # fmt: skip
+        with pytest.raises(ConnectError, match=r"of this connector is|of MongoSource"):
+            streams.alter_offsets(given, [(partition, offset)])

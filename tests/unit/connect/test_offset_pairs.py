@@ -73,3 +73,10 @@ def test_a_slip_in_a_field_is_told_and_forgets_no_offset(body: Any) -> None:
 def test_each_offset_is_an_object() -> None:
     with pytest.raises(BadOffsets, match="is an object with a partition and an offset"):
         pairs_of({"offsets": [5]})
+
+
+@pytest.mark.parametrize("partition", [{"half \ud800": 1}, {"a": {"b": ["half \ud800"]}}])
+def test_half_a_character_is_refused(partition: dict[str, Any]) -> None:
+    """It was a 500 without a reason."""
+    with pytest.raises(BadOffsets, match="no text in UTF-8"):
+        pairs_of({"offsets": [{"partition": partition, "offset": {"n": 1}}]})

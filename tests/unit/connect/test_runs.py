@@ -19,7 +19,12 @@ from headwater.connect.connector_config.common import connector_def
 from headwater.connect.connectors.file_sink import FileStreamSinkTask
 from headwater.connect.connectors.file_source import _LINE, Lines
 from headwater.connect.converters.base import Converter
-from headwater.connect.converters.basic import ByteArrayConverter, IntegerConverter, StringConverter
+from headwater.connect.converters.basic import (
+    ByteArrayConverter,
+    IntegerConverter,
+    SimpleHeaderConverter,
+    StringConverter,
+)
 from headwater.connect.converters.json_converter import JsonConverter
 from headwater.connect.data import schema as s
 from headwater.connect.data.json_text import dumps
@@ -245,6 +250,30 @@ def test_a_run_that_was_not_delivered_ends_the_task_and_commits_nothing(monkeypa
     assert offsets.all() == []
 
 
+@pytest.mark.parametrize("tolerance", ["all", "none"])
+def test_a_record_that_the_producer_refuses_at_once_is_one_that_could_not_be_delivered(
+    monkeypatch: pytest.MonkeyPatch, tolerance: str
+) -> None:
+    """One larger than max.request.size failed the task again and again, whatever errors.tolerance said."""
+
+    class Refusing(MemoryProducer):
+        def send(self, topic: str, value: bytes, **rest: Any) -> None:
+            if value == b"v1":
+                raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, "too large")
+            super().send(topic, value, **rest)
+
+    producer, task = Refusing(), Told(numbered(3))
+    worker, offsets = run_task(monkeypatch, task, producer, **{"errors.tolerance": tolerance})
+    values = [value for _, _, value, _, _ in producer.one_by_one]
+    if tolerance == "all":
+        assert (worker.state, values, task.told) == (State.UNASSIGNED, [b"v0", b"v2"], 3)
+        assert offsets.all() == [({"p": 1}, {"n": 2})]
+    else:
+        assert (worker.state, values) == (State.FAILED, [b"v0"])
+        assert "could not be delivered" in (worker.trace or "")
+        assert offsets.all() == [({"p": 1}, {"n": 0})]
+
+
 # Converters
 
 AT = datetime(2026, 11, 17, 12, tzinfo=UTC)
@@ -307,6 +336,14 @@ def test_a_run_is_converted_as_its_values_are_by_general_code(
     assert [(read.schema_at(index), repr(value)) for index, value in enumerate(read.values)] == [
         (found.schema, repr(found.value)) for found in (made.to_connect("t", each) for each in written)
     ]
+
+
+def test_a_header_with_half_a_character_is_written_as_values_are() -> None:
+    """It failed the task, or lost the record with errors.tolerance=all; as Java writes it, it has a question mark."""
+    made = SimpleHeaderConverter()
+    made.configure({}, kind="header")
+    assert made.from_connect("t", STRING, "half \ud83d") == b"half ?"
+    assert made.from_connect("t", None, ["half \ud83d"]) == b'["half ?"]'
 
 
 def _general(made: JsonConverter, schema: Schema | None, value: Any) -> str:

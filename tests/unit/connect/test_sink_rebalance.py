@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicPartition
 from headwater.client import ConsumerRecord
 from headwater.connect.api import SinkTask
@@ -40,6 +41,7 @@ class Group:
         self.now = 0.0
         self.over: Callable[[], None] = lambda: None
         self.cancel: Callable[[], None] = lambda: None
+        self.on_revoked: Callable[[list[TopicPartition]], None] = lambda _partitions: None
 
     # What the task uses of a Consumer
 
@@ -178,6 +180,43 @@ def test_a_topic_that_a_pattern_has_found_is_not_made_again(monkeypatch: pytest.
     assert asks not in by_name.settings
 
 
+@pytest.mark.parametrize("away", [(1,), (2,), (1, 2)])
+def test_a_pattern_is_matched_again_when_the_brokers_are_back(
+    monkeypatch: pytest.MonkeyPatch, away: tuple[int, ...]
+) -> None:
+    """The task failed at once; one whose topics are named waits."""
+    asked = 0
+
+    def list_topics(_group: Group) -> list[str]:
+        nonlocal asked
+        asked += 1
+        if asked in away:
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "no bootstrap server could be reached")
+        return ["t"] if asked < 4 else ["t", "tt"]
+
+    subscribed: list[list[str]] = []
+    real = Group.subscribe
+
+    def subscribe(group: Group, topics: list[str], **listeners: Any) -> None:
+        subscribed.append(topics)
+        real(group, topics, **listeners)
+
+    monkeypatch.setattr(Group, "list_topics", list_topics)
+    monkeypatch.setattr(Group, "subscribe", subscribe)
+    monkeypatch.setattr(SinkWorkerTask, "sleep", lambda self, seconds: moved_on(self.consumer))
+    run(monkeypatch, *[moved_on] * 5, topics="", **{"topics.regex": "t+"})
+    assert subscribed == [["t"], ["t", "tt"]]
+
+
+def test_a_pattern_that_may_not_be_matched_fails_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_group: Group) -> list[str]:
+        raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, "no")
+
+    monkeypatch.setattr(Group, "list_topics", refuse)
+    with pytest.raises(KafkaError, match="SASL"):
+        run(monkeypatch, nothing, topics="", **{"topics.regex": "t+"})
+
+
 def all_were_put(task: Refusing, group: Group) -> None:
     """Each offset below a commit was put; and all that there is was committed."""
     for partition in (ZERO, ONE):
@@ -244,6 +283,99 @@ def test_a_task_reads_from_where_it_asks_to_when_it_is_given_a_partition(monkeyp
     group, task = run(monkeypatch, assigned, nothing, records=5, task=Refusing(0, {ZERO: 1}))
     assert task.put_offsets == [(0, each) for each in range(1, 5)]
     assert group.committed == {ZERO: 5}
+
+
+class Holding(Refusing):
+    """Wants no more of a partition when it has had the first records of it."""
+
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        super().put(records)
+        if any(each.original_partition == 1 for each in records) and not self.refusals:
+            self.context.pause(ONE)
+
+
+def test_what_a_task_has_paused_stays_paused_where_a_rebalance_leaves_it_the_partition(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As with Kafka Connect: the task was given records that it had no room for."""
+
+    def away_and_back(group: Group) -> None:
+        group.revoke(ZERO, ONE)
+        group.assign(ZERO, ONE)
+        group.end = 4
+
+    group, task = run(monkeypatch, lambda g: g.assign(ZERO, ONE), away_and_back, nothing, task=Holding(0))
+    assert group.committed == {ZERO: 4, ONE: 2}
+    assert (1, 2) not in task.put_offsets
+
+
+def test_what_a_task_had_paused_is_read_when_it_comes_back_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next retry of a put, or pause of the connector, paused it again, and nothing resumed it."""
+    task = Refusing(0)
+
+    def hold(_group: Group) -> None:
+        task.context.pause(ONE)
+
+    def away(group: Group) -> None:
+        group.lose(ONE)
+        group.assign()
+
+    def back(group: Group) -> None:
+        group.assign(ONE)
+        group.end, task.refusals = 3, 1
+
+    def more(group: Group) -> None:
+        group.end = 5
+
+    group, _ = run(monkeypatch, lambda g: g.assign(ZERO, ONE), hold, away, back, moved_on, more, task=task)
+    all_were_put(task, group)
+
+
+class Unsafe(Refusing):
+    """Its buffer gets lost before it is written, once."""
+
+    def __init__(self, error: type[Exception]) -> None:
+        super().__init__(refusals=0)
+        self.errors, self.closed = [error], list[TopicPartition]()
+
+    def flush(self, offsets: Any) -> None:
+        if self.errors:
+            raise self.errors.pop()("not written")
+
+    def close(self, partitions: Sequence[TopicPartition]) -> None:
+        self.closed += partitions
+
+
+def test_what_a_flush_could_not_write_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with Kafka Connect; the task failed, and with errors.restart=false for good."""
+    task = Unsafe(RetriableError)
+    group, _ = run(monkeypatch, lambda g: g.assign(ZERO, ONE), nothing, nothing, task=task)
+    assert sorted(task.put_offsets) == [(0, 0), (0, 0), (0, 1), (0, 1), (1, 0), (1, 0), (1, 1), (1, 1)]
+    all_were_put(task, group)
+
+
+def test_a_flush_that_fails_for_good_fails_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match="not written"):
+        run(monkeypatch, lambda g: g.assign(ZERO), nothing, task=Unsafe(ValueError))
+
+
+@pytest.mark.parametrize("error", [RetriableError, ValueError])
+def test_a_partition_is_given_up_though_its_flush_fails(
+    monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    """The next owner reads from the commit before; `close` was not called, and the task failed."""
+    task = Unsafe(error)
+    task.context = None  # type: ignore[assignment]
+
+    def given_up(group: Group) -> None:
+        group.revoke(ZERO)
+        assert task.closed == [ZERO]
+        assert group.committed == {}
+
+    monkeypatch.setattr(Unsafe, "put", lambda self, records: None)
+    group, _ = run(monkeypatch, lambda g: g.assign(ZERO, ONE), given_up, task=task)
+    assert task.closed == [ZERO, ONE]
+    assert group.committed == {ONE: 2}
 
 
 class Letters:

@@ -14,7 +14,7 @@ from headwater.connect.api import SourceTask
 from headwater.connect.connector_config.common import connector_def
 from headwater.connect.data.record import SourceRecord
 from headwater.connect.data.schema import STRING
-from headwater.connect.errors import ConnectError
+from headwater.connect.errors import ConnectError, RetriableError
 from headwater.connect.plugins import Catalog, Kind
 from headwater.connect.runtime import source
 from headwater.connect.runtime.offsets import ConnectorOffsets, MemoryOffsetStore
@@ -123,6 +123,64 @@ def test_a_task_is_stopped_though_a_transform_does_not_close(producer: MemoryPro
     assert "ZeroDivisionError" not in (worker.trace or "")
     assert task.stopped.is_set()
     assert set(closed) == {"key", "header"}, "a converter was left open behind another"
+
+
+class Away(MemoryOffsetStore):
+    """Its brokers are away when offsets are written for the first time."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.errors = [error]
+
+    def set(self, changes: Mapping[bytes, bytes | None]) -> None:
+        if self.errors:
+            raise self.errors.pop()
+        super().set(changes)
+
+
+class Counting(SourceTask):
+    """A record of its own partition with each poll."""
+
+    def __init__(self, store: Away) -> None:
+        self.store, self.polls, self.committed = store, 0, threading.Event()
+
+    def start(self, props: Mapping[str, str]) -> None: ...
+
+    def poll(self) -> list[SourceRecord] | None:
+        self.polls += 1
+        return [numbered(self.polls).replaced(source_partition={"p": self.polls})] if self.polls < 3 else None
+
+    def commit(self) -> None:
+        if len(self.store.all()) == 2:
+            self.committed.set()
+
+    def stop(self) -> None: ...
+
+
+def test_offsets_that_could_not_be_written_are_written_the_next_time(
+    producer: MemoryProducer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The task failed, though its records wait for brokers as long as these are away."""
+    store = Away(RetriableError("the brokers are away"))
+    offsets, task = ConnectorOffsets(store, "c"), Counting(store)
+    worker = worker_task(task, offsets)
+    worker.on_end = task.committed.set
+    worker.start()
+    assert task.committed.wait(PATIENCE_S)
+    assert worker.state is State.RUNNING, worker.trace
+    worker.begin_stop()
+    assert worker.join(PATIENCE_S)
+    assert producer.values == [b"v1", b"v2"]
+    assert offsets.all() == [({"p": 1}, {"n": 1}), ({"p": 2}, {"n": 2})]
+    assert "event=offsets-not-written" in caplog.text
+
+
+def test_offsets_that_can_never_be_written_fail_the_task(producer: MemoryProducer) -> None:
+    store = Away(ConnectError("the disk is full"))
+    worker = worker_task(Counting(store), ConnectorOffsets(store, "c"))
+    worker.start()
+    assert worker.join(PATIENCE_S)
+    assert "the disk is full" in (worker.trace or "")
 
 
 class Unstartable(SourceTask):

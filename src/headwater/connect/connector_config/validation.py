@@ -273,7 +273,7 @@ def _check_dead_letters(dead: ConfigValue, topics: ConfigValue, regex: ConfigVal
 
 
 def _check_delivery(plugin: Plugin, props: Props, values: dict[str, ConfigValue], delivery: Delivery) -> None:
-    if str(props.get("exactly.once.support") or "").lower() == "required":
+    if str(values["exactly.once.support"].value).lower() == "required":
         errors = values["exactly.once.support"].errors
         if delivery is Delivery.STANDALONE:
             errors.append("A standalone worker does not write exactly once: distributed ones do")

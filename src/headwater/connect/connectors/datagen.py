@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 from uuid import UUID
 
 from headwater.base.config.validators import AtLeast, ConfigValueError, OneOf
-from headwater.connect.api import SourceConnector, SourceTask
+from headwater.connect.api import SourceConnector, SourceOffsets, SourceTask
 from headwater.connect.config.definition import ConfigDef, ConfigValue
 from headwater.connect.config.keys import HIGH, LOW, MEDIUM, REQUIRED, NonEmptyText, long, text, whole
 from headwater.connect.data import schema as s
@@ -24,7 +24,7 @@ from headwater.connect.data.logical import millis_to_timestamp
 from headwater.connect.data.runs import SourceRun
 from headwater.connect.data.schema import Schema, struct
 from headwater.connect.data.struct import Struct
-from headwater.connect.errors import ConfigError
+from headwater.connect.errors import ConfigError, ConnectError
 
 QUICKSTARTS: Final[dict[str, dict[str, Any]]] = {
     "users": {
@@ -46,6 +46,7 @@ QUICKSTARTS: Final[dict[str, dict[str, Any]]] = {
     },
 }
 _TYPES: Final = ("sequence", "int", "long", "double", "boolean", "string", "choice", "uuid", "timestamp")
+_FAR: Final = float("inf")
 _KEYS: Final = {"users": "userid", "pageviews": "userid", "orders": "orderid"}
 
 
@@ -62,7 +63,8 @@ Maker = Callable[[Moment], Any]
 
 def _number(spec: Mapping[str, Any], low: float, high: float) -> tuple[float, float]:
     least, most = spec.get("min", low), spec.get("max", high)
-    if not isinstance(least, int | float) or not isinstance(most, int | float) or least > most:
+    numbers = all(isinstance(each, int | float) and -_FAR < each < _FAR for each in (least, most))
+    if not numbers or least > most:
         raise ValueError("min and max are numbers, min not above max")
     return least, most
 
@@ -229,6 +231,17 @@ class DatagenConnector(SourceConnector):
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         return [{**self.props, "task.id": str(number)} for number in range(max_tasks)]
+
+    def alter_offsets(self, props: Mapping[str, str], offsets: SourceOffsets) -> bool:
+        del props
+        for partition, offset in offsets:
+            if offset is None:  # of whatever partition: what nobody reads can be taken away
+                continue
+            number = offset.get("sequence")
+            good = isinstance(number, int) and not isinstance(number, bool) and number >= 0
+            if not good or set(partition) != {"task.id"} or not isinstance(partition["task.id"], str):
+                raise ConnectError('Offsets of Datagen are {"sequence": n} of the partition {"task.id": "0"}')
+        return True
 
     def validate(self, props: Mapping[str, str], found: dict[str, ConfigValue]) -> None:
         del props

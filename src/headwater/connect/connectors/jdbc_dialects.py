@@ -47,7 +47,7 @@ class Dialect:
     needs_columns = False  # `cell_parameter` depends on what `columns` has found
     quotation_mark = '"'
     errors: tuple[type[Exception], ...]
-    misfits: tuple[type[Exception], ...]  # of `errors`: the value can never be taken
+    misfits: tuple[type[Exception], ...]  # the value can never be taken: of `errors`, or a text that no driver can send
     conflicts: tuple[type[Exception], ...]  # of `errors`: the row does not go with others, which may change
     locking_read = ""  # makes a SELECT see what is committed now, whatever the transaction saw before
     zone: tzinfo = UTC  # of what is written into columns without one
@@ -257,7 +257,7 @@ _PLAIN: Final[dict[type, Schema]] = {bool: s.BOOLEAN, int: s.INT64, float: s.FLO
 class Sqlite(Dialect):
     placeholder = "?"
     errors = (sqlite3.Error,)
-    misfits = (sqlite3.DataError,)
+    misfits = (sqlite3.DataError, UnicodeEncodeError)
     conflicts = (sqlite3.IntegrityError,)
     java_name = "SqliteDatabaseDialect"
     table_kinds: Mapping[str, Any] = {"TABLE": "table", "VIEW": "view"}
@@ -384,7 +384,7 @@ def from_database(schema: Schema, value: Any) -> Any:
             case Type.STRING:
                 return value if isinstance(value, str) else str(value)
             case Type.BYTES:
-                return value.encode() if isinstance(value, str) else bytes(value)
+                return str(value).encode() if isinstance(value, str | int | float) else bytes(value)
             case Type.FLOAT32 | Type.FLOAT64:
                 return float(value)
         return int(value)

@@ -155,7 +155,7 @@ class Mariadb(Dialect):
         self._pymysql = pymysql
         self._cursor = _abandonable(pymysql.cursors.SSCursor)
         self.errors = (pymysql.Error,)
-        self.misfits, self.conflicts = (pymysql.DataError,), (pymysql.IntegrityError,)
+        self.misfits, self.conflicts = (pymysql.DataError, UnicodeEncodeError), (pymysql.IntegrityError,)
         codes, known = pymysql.constants.FIELD_TYPE, pymysql.converters.conversions
         read = {code: known[code] for code in (codes.DATE, codes.DATETIME, codes.TIMESTAMP)}
         if options.zero_dates_are_null:

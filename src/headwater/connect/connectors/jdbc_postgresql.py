@@ -112,7 +112,7 @@ class Postgresql(Dialect):
         self._psycopg = psycopg
         _check_address(url)
         self.errors = (psycopg.Error,)
-        self.misfits, self.conflicts = (psycopg.DataError,), (psycopg.IntegrityError,)
+        self.misfits, self.conflicts = (psycopg.DataError, UnicodeEncodeError), (psycopg.IntegrityError,)
         self._url, self._zone = url, zone
         self.zone = ZoneInfo(zone)
         self._login: dict[str, Any] = {name: value for name, value in (("user", user), ("password", password)) if value}

@@ -20,7 +20,7 @@ from headwater.connect.data.logical import millis_to_timestamp, scale_of, timest
 from headwater.connect.data.record import SourceRecord
 from headwater.connect.data.schema import DECIMAL, Schema, Type, struct
 from headwater.connect.data.struct import Struct
-from headwater.connect.errors import ConnectError, DataError
+from headwater.connect.errors import ConnectError, DataError, RetriableError
 from headwater.connect.java_regex import compile_java
 
 _EPOCH: Final = millis_to_timestamp(0)
@@ -45,7 +45,8 @@ class Query:
         mode = config["mode"]
         self._counts = "incrementing" in mode
         self._incrementing, self._timestamps = mode_columns(config, ".".join(names))
-        self._last_number: int = (offset or {}).get("incrementing", -1)
+        number = _whole_in(offset or {}, "incrementing")
+        self._last_number = -1 if number is None else number
         self._last_moment = _moment_in(offset, config)
         self.due = 0.0
 
@@ -62,6 +63,8 @@ class Query:
             rows = cursor.fetchmany(batch)
             if columns is not None and cursor.description is not None:
                 by_name = {each.name: each for each in columns}
+                if any(column[0] not in by_name for column in cursor.description):
+                    raise RetriableError(f"The table {self.table} has other columns by now")
                 columns = [by_name[column[0]] for column in cursor.description]
             fields: list[Field] | None = None
             while rows:
@@ -316,10 +319,48 @@ def place_of(column: str, names: Sequence[str]) -> int:
     return found
 
 
+def check_offset(partition: Mapping[str, Any], offset: Mapping[str, Any]) -> None:
+    """Raises ConnectError for one that no task reads, or could go on from."""
+    named = partition.get("table", partition.get("query"))
+    part = {"part": partition["part"]} if "part" in partition else {}
+    if not isinstance(named, str) or dict(partition) not in (
+        {"query": named},
+        {"table": named, **part},
+        {"protocol": "1", "table": named, **part},
+    ):
+        raise ConnectError(
+            'A partition of JdbcSource is {"protocol": "1", "table": the whole name}, with "part" if table.partitions '
+            f'is set, or {{"query": "query"}}; this one is {dict(partition)}'
+        )
+    _whole_in(offset, "incrementing")
+    _stored_moment(offset)
+
+
+def _whole_in(offset: Mapping[str, Any], name: str) -> int | None:
+    """None: it is null, or not there."""
+    found = offset.get(name)
+    if found is None or (isinstance(found, int) and not isinstance(found, bool)):
+        return found
+    raise ConnectError(f"The {name!r} of an offset is a whole number, and not {found!r}")
+
+
+def _stored_moment(offset: Mapping[str, Any]) -> datetime | None:
+    millis, nanos = _whole_in(offset, "timestamp"), _whole_in(offset, "timestamp_nanos")
+    if millis is None:
+        return None
+    if nanos is None:
+        nanos = millis % 1000 * 1_000_000
+    if not 0 <= nanos < 1_000_000_000:
+        raise ConnectError(f"The 'timestamp_nanos' of an offset are those within a second, and not {nanos}")
+    try:
+        return millis_to_timestamp(millis // 1000 * 1000) + timedelta(microseconds=nanos // 1000)
+    except DataError as error:
+        raise ConnectError(f"The 'timestamp' of an offset: {error}") from None
+
+
 def _moment_in(offset: Mapping[str, Any] | None, config: Mapping[str, Any]) -> datetime:
-    if offset is not None and "timestamp" in offset:
-        whole_second = millis_to_timestamp(offset["timestamp"] // 1000 * 1000)
-        nanos = offset.get("timestamp_nanos", offset["timestamp"] % 1000 * 1_000_000)
-        return whole_second + timedelta(microseconds=nanos // 1000)
+    found = _stored_moment(offset) if offset is not None else None
+    if found is not None:
+        return found
     initial = config["timestamp.initial"]
     return _EPOCH if initial is None else millis_to_timestamp(initial if initial >= 0 else time.time_ns() // 1_000_000)

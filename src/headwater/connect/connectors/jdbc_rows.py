@@ -153,6 +153,8 @@ def statement_of(dialect: Dialect, mode: str, row: Row) -> Statement:
         return Statement(dialect.upsert(row.table, keys, others), values)
     if mode == "insert":
         return Statement(dialect.insert(row.table, [*keys, *others]), values)
+    if not others:
+        raise DataError("insert.mode=update: the record has no field beside the key")
     changes = ", ".join(f"{dialect.quote_column(each)} = {dialect.placeholder}" for each in others)
     sql = f"UPDATE {dialect.quote(row.table)} SET {changes} WHERE {where}"
     return Statement(sql, values[len(keys) :] + values[: len(keys)])

@@ -11,12 +11,19 @@ from collections.abc import Callable, Generator, Mapping
 from typing import Any, ClassVar, Final
 
 from headwater.base.config.validators import AtLeast, ConfigValueError, OneOf
-from headwater.connect.api import SourceConnector, SourceTask
+from headwater.connect.api import SourceConnector, SourceOffsets, SourceTask
 from headwater.connect.config.definition import ConfigDef, ConfigValue
 from headwater.connect.config.keys import HIGH, LOW, MEDIUM, NonEmptyList, flag, listing, long, secret, text, whole
 from headwater.connect.connectors.jdbc_dialects import Wanted
 from headwater.connect.connectors.jdbc_fields import FIELD_KEYS
-from headwater.connect.connectors.jdbc_queries import Query, begin_of, offsets_by_table, query_of, stored_of
+from headwater.connect.connectors.jdbc_queries import (
+    Query,
+    begin_of,
+    check_offset,
+    offsets_by_table,
+    query_of,
+    stored_of,
+)
 from headwater.connect.connectors.jdbc_url import CONNECTION_KEYS, check_url, dialect_of, refuse
 from headwater.connect.data.record import SourceRecord
 from headwater.connect.errors import ConfigError, ConnectError, RetriableError
@@ -276,6 +283,13 @@ class JdbcSourceConnector(SourceConnector):
             shares = [f"{name}{_PART}{part}" for part in range(parts) for name in self._tables]
         count = max(1, min(max_tasks, len(shares)))
         return [{**self.props, _TABLES: _NEXT.join(shares[at::count])} for at in range(count)]
+
+    def alter_offsets(self, props: Mapping[str, str], offsets: SourceOffsets) -> bool:
+        del props
+        for partition, offset in offsets:
+            if offset is not None:  # of whatever partition: what nobody reads can be taken away
+                check_offset(partition, offset)
+        return True
 
     def _check_topics(self) -> None:
         """Raises ConnectError if rows of two tables would be in one topic."""

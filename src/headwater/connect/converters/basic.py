@@ -144,7 +144,7 @@ class SimpleHeaderConverter(Converter):
     for_records = False
 
     def from_connect(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
-        return None if value is None else text_of(value, schema).encode()
+        return None if value is None else text_of(value, schema).encode("utf-8", "replace")
 
     def to_connect(self, topic: str, data: bytes | None) -> SchemaAndValue:
         return NULL if data is None else parse_text(data.decode("utf-8", "replace"))

@@ -22,6 +22,7 @@ _CONNECTOR: Final = "status-connector-"
 _TASK: Final = "status-task-"
 _TOPIC: Final = "status-topic-"
 _OF: Final = ":connector-"
+_TRACE_MAX: Final = 100_000  # characters: however they are escaped, a request has room for them
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +77,11 @@ def encode(record: StatusRecord) -> Entry:
 def _status_json(status: Status | None) -> bytes | None:
     if status is None:
         return None
-    made = {"state": str(status.state), "trace": status.trace, "worker_id": status.worker_id}
+    trace = status.trace if status.trace is None else status.trace[:_TRACE_MAX]
+    made = {"state": str(status.state), "trace": trace, "worker_id": status.worker_id}
     more = {} if status.runs_on is None else {"runs_on": status.runs_on}
-    return dumps({**made, "generation": status.generation, "version": status.version, **more}).encode()
+    text = dumps({**made, "generation": status.generation, "version": status.version, **more})
+    return text.encode("utf-8", "replace")  # a trace may cite half a character
 
 
 def decode(key: bytes | None, value: bytes | None) -> StatusRecord | None:

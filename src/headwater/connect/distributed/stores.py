@@ -23,7 +23,8 @@ from headwater.connect.distributed.status_records import (
 )
 from headwater.connect.distributed.status_writer import StatusWriter
 from headwater.connect.distributed.topic_log import Settings, TopicLog
-from headwater.connect.errors import ConnectError
+from headwater.connect.errors import ConnectError, RetriableError
+from headwater.connect.runtime.refusals import BadRequest
 from headwater.connect.runtime.task import State, TaskId
 
 logger = logging.getLogger("headwater.connect")
@@ -112,13 +113,16 @@ class ConfigStore:
         return self.refreshed()
 
     def _send(self, producer: Producer, records: Sequence[ConfigRecord]) -> None:
-        entries = [config_records.encode(each) for each in records]
+        try:
+            entries = [(key.encode(), value) for key, value in map(config_records.encode, records)]
+        except UnicodeEncodeError:
+            raise BadRequest("There is half a character in what is to be written, which no text in UTF-8 can have") from None  # fmt: skip
         if self._transactional:
             with producer.transaction():
                 for key, value in entries:
-                    producer.send(self.log.topic, value, key=key.encode(), partition=0)
+                    producer.send(self.log.topic, value, key=key, partition=0)
             return
-        deliveries = [producer.send(self.log.topic, value, key=key.encode(), partition=0) for key, value in entries]
+        deliveries = [producer.send(self.log.topic, value, key=key, partition=0) for key, value in entries]
         for each in deliveries:
             each.result(READ_S)
 
@@ -261,13 +265,16 @@ class KafkaOffsetStore:
         return self._entries.get(key)
 
     def set(self, changes: Mapping[bytes, bytes | None]) -> None:
-        deliveries = [self._producer.send(self.log.topic, value, key=key) for key, value in changes.items()]
+        """Raises RetriableError where brokers are away."""
         try:
+            deliveries = [self._producer.send(self.log.topic, value, key=key) for key, value in changes.items()]
             for each in deliveries:
                 each.result(READ_S)
+            self.refresh()
         except (KafkaError, TimeoutError) as error:
-            raise ConnectError(f"Cannot write the offsets to the topic {self.log.topic}: {error}") from None
-        self.refresh()
+            lasts = isinstance(error, KafkaError) and not (error.code.retriable or error.code is ErrorCode.BROKER_NOT_AVAILABLE)  # fmt: skip
+            kind = ConnectError if lasts else RetriableError
+            raise kind(f"Cannot write the offsets to the topic {self.log.topic}: {error}") from None
 
     def send(self, changes: Mapping[bytes, bytes]) -> None:
         """Without waiting; what is not delivered is told by the log."""

@@ -86,7 +86,7 @@ class TransactionalWorker(Worker):
         """Where a connector's offsets are: in `offsets.storage.topic` of its own, made and read by who first reads it,
         not here.
         """
-        topic = props.get("offsets.storage.topic")
+        topic = props.get("offsets.storage.topic", "").strip()
         if not topic or topic == self.offset_store.topic:
             return self.offset_store
         with self._opening:

@@ -30,7 +30,7 @@ _OF_OTHERS: Final = ("config.storage.topic", "status.storage.topic")
 
 def wrong_offsets_topic(connector: Mapping[str, str], worker: Mapping[str, str]) -> list[str]:
     """What is wrong with a connector's `offsets.storage.topic`: it is somebody else's, or not where its records go."""
-    topic = connector["offsets.storage.topic"]
+    topic = connector["offsets.storage.topic"].strip()
     wrong = []
     owner = next((name for name in _OF_OTHERS if worker.get(name) == topic), None)
     if owner is not None:

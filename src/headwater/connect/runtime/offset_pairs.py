@@ -28,6 +28,10 @@ def pairs_of(body: Any) -> list[SourcePair]:
     if not isinstance(offsets, list) or not offsets:
         raise BadOffsets("Partitions / offsets need to be provided for an alter offsets request")
     _refuse_unknown(body, "offsets")
+    try:
+        json.dumps(offsets, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise BadOffsets("The offsets have half a character in them, which no text in UTF-8 can have") from None
     pairs: list[SourcePair] = []
     for each in offsets:
         if not isinstance(each, dict):

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from headwater.client import ConsumerRecord
-from headwater.connect.config.definition import converter_config, own_config
+from headwater.connect.config.definition import ConfigDef, converter_config, own_config
+from headwater.connect.connector_config.common import step_keys
 from headwater.connect.converters.base import Converter
 from headwater.connect.data.record import ConnectRecord, SinkRecord
 from headwater.connect.data.runs import ValueColumns
@@ -124,20 +125,25 @@ def _apply(step: Step, record: ConnectRecord) -> ConnectRecord | None:
 def _steps(catalog: Catalog, props: Mapping[str, str], config: Mapping[str, Any]) -> list[Step]:
     predicates: dict[str, Predicate] = {}
     for alias in config["predicates"]:
-        own = own_config(f"predicates.{alias}.", props)
-        predicate = catalog.find(own["type"], Kind.PREDICATE).make()
+        own, parsed = _own(catalog, f"predicates.{alias}.", props, Kind.PREDICATE)
+        predicate = catalog.find(parsed["type"], Kind.PREDICATE).make()
         predicate.configure(own)
         predicates[alias] = predicate
     steps = []
     for alias in config["transforms"]:
-        own = own_config(f"transforms.{alias}.", props)
-        plugin = catalog.find(own["type"], Kind.TRANSFORMATION)
+        own, parsed = _own(catalog, f"transforms.{alias}.", props, Kind.TRANSFORMATION)
+        plugin = catalog.find(parsed["type"], Kind.TRANSFORMATION)
         transform = plugin.make()
         transform.configure(own)
-        named = own.get("predicate")
-        negate = own.get("negate", "false").lower() == "true"
-        steps.append(Step(plugin.name, transform, predicates[named] if named else None, negate))
+        named = parsed["predicate"]
+        steps.append(Step(plugin.name, transform, predicates[named] if named else None, parsed["negate"]))
     return steps
+
+
+def _own(catalog: Catalog, prefix: str, props: Mapping[str, str], kind: Kind) -> tuple[dict[str, str], dict[str, Any]]:
+    """What stands under the prefix, for the class; and of it what the worker looks at, as it was checked."""
+    own = own_config(prefix, props)
+    return own, ConfigDef(*step_keys(catalog, "", "", kind)).parse(own)
 
 
 def _converter(catalog: Catalog, part: str, props: Mapping[str, str], worker: Mapping[str, str]) -> Converter:
@@ -146,7 +152,7 @@ def _converter(catalog: Catalog, part: str, props: Mapping[str, str], worker: Ma
     source = props if props.get(name) else worker
     default = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
     kind = Kind.HEADER_CONVERTER if part == "header" else Kind.CONVERTER
-    converter = catalog.find(source.get(name) or default, kind).make()
+    converter = catalog.find((source.get(name) or default).strip(), kind).make()
     assert isinstance(converter, Converter)
     converter.configure(converter_config(part, source), kind=part)
     return converter

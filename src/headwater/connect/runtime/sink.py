@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from headwater.base.errors import KafkaError
+from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicPartition
 from headwater.client import Consumer, ConsumerRecord, WakeupError
 from headwater.connect.api import Offsets, SinkTask
@@ -165,7 +165,14 @@ class SinkWorkerTask(WorkerTask):
         topics: list[str] = self._config["topics"]
         if self._config["topics.regex"]:
             pattern = compile_java(self._config["topics.regex"])
-            topics = sorted(name for name in self.consumer.list_topics() if pattern.fullmatch(name) is not None)
+            try:
+                there = self.consumer.list_topics()
+            except KafkaError as error:
+                if not (error.code.retriable or error.code is ErrorCode.BROKER_NOT_AVAILABLE):
+                    raise
+                logger.warning("event=topics-not-listed connector=%r task=%d error=%r", *self.id, str(error))
+                there = {}
+            topics = sorted(name for name in there if pattern.fullmatch(name) is not None)
             self._match_again_at = time.monotonic() + _MATCH_EVERY_S
         if topics and topics != self._subscribed:
             self.consumer.subscribe(topics, on_assigned=self._assigned, on_revoked=self._revoked, on_lost=self._lost)
@@ -176,7 +183,10 @@ class SinkWorkerTask(WorkerTask):
         held = False
         while not self.stopping.is_set():
             if time.monotonic() >= next_commit or self._context.commit_requested:
-                self._commit(self._current)
+                try:
+                    self._commit(self._current)
+                except RetriableError as error:
+                    self._rewind(error)
                 next_commit = time.monotonic() + self._flush_interval_s
             if self.paused != held:
                 held = self._hold() if self.paused else self._let_go()
@@ -305,6 +315,9 @@ class SinkWorkerTask(WorkerTask):
             self._current.pop(partition, None)
         self._owned.update(partitions)
         self.metrics.partitions(len(self._owned))
+        held = self._context.held
+        held.intersection_update(self.consumer.assignment())  # of what is another's by now, the task has paused nothing
+        self.consumer.pause(*held)
         self.call(self._task.open, partitions)
         if (self.paused or self._waiting) and partitions:
             self.consumer.pause(*partitions)
@@ -312,7 +325,10 @@ class SinkWorkerTask(WorkerTask):
 
     def _revoked(self, partitions: list[TopicPartition]) -> None:
         offsets = {each: self._current[each] for each in partitions if each in self._current}
-        self._commit(offsets)
+        try:
+            self._commit(offsets)
+        except Exception as error:  # noqa: BLE001 - whatever the task raises: the next owner reads from the commit before
+            logger.warning("event=commit-failed connector=%r task=%d error=%r", *self.id, self.redact(str(error)))
         self._lost(partitions)
 
     def _lost(self, partitions: list[TopicPartition]) -> None:
@@ -346,6 +362,15 @@ class SinkWorkerTask(WorkerTask):
             self._count_active()
         except KafkaError as error:  # the next one has these too, or the partitions are another's by then
             logger.warning("event=commit-failed connector=%r task=%d error=%r", *self.id, str(error))
+
+    def _rewind(self, error: RetriableError) -> None:
+        """What was put since the last commit is not safe: it comes again."""
+        logger.warning("event=commit-refused connector=%r task=%d error=%r", *self.id, self.redact(str(error)))
+        for partition in self._current:
+            at = self._covered.get(partition)
+            if at is not None:
+                self.consumer.seek(partition, at)
+                self._current[partition] = at
 
     def _count_active(self) -> None:
         open_ones = (offset - self._covered.get(place, offset) for place, offset in self._current.items())

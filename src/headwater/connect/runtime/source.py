@@ -11,13 +11,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from headwater.base.errors import KafkaError
+from headwater.base.errors import ErrorCode, KafkaError
 from headwater.client import Admin, Producer
 from headwater.connect.api import OffsetReader, SourceTask, TransactionContext
 from headwater.connect.data.record import ConnectRecord, SourceRecord
 from headwater.connect.data.runs import RUN_RECORDS_MIN, SourceRun, source_runs, transformed_runs
 from headwater.connect.errors import ConnectError, RetriableError
-from headwater.connect.runtime.offsets import ConnectorOffsets
+from headwater.connect.runtime.offsets import ConnectorOffsets, key_of
 from headwater.connect.runtime.pipeline import Pipeline, class_name
 from headwater.connect.runtime.submitted import Submitted, SubmittedRecords
 from headwater.connect.runtime.task import TaskId, WorkerTask
@@ -33,6 +33,8 @@ _FOREVER_MS: Final = (1 << 31) - 1
 _POLL_AGAIN_S: Final = 0.1
 _LARGE_BYTES: Final = 64 * 1024  # a record of that size goes by itself: a run has nothing to gain with it
 _PRODUCER: Final = "headwater.client.Producer"
+# Raised by `send`, for what is wrong with the record alone: as if it could not be delivered.
+_OF_THE_RECORD: Final = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_TOPIC_EXCEPTION)
 _UNTOLD_MAX: Final = 1000  # arrivals, before a plugin is told in the middle of what a poll gives
 Settings = Mapping[str, object]
 
@@ -249,13 +251,19 @@ class SourceWorkerTask(WorkerTask):
                 self.metrics.polled(count, taken_ms)
 
     def _commit(self, task: SourceTask, sending: "Sending") -> None:
+        """Offsets that brokers do not take now are written with the next ones."""
         sending.tell_arrived()
-        offsets = sending.submitted.committable()
+        offsets = sending.committable()
         with self.committing:
             if not offsets or self.cancelled:
                 return
-            with self.timed_commit():
-                self._offsets.write(offsets)
+            try:
+                with self.timed_commit():
+                    self._offsets.write(offsets)
+            except RetriableError as error:
+                logger.warning("event=offsets-not-written connector=%r task=%d error=%r", *self.id, str(error))
+                return
+        sending.unwritten.clear()
         self.call(task.commit)
 
     def make_topic(self, topic: str) -> None:
@@ -276,6 +284,7 @@ class Sending:
     def __init__(self, worker: SourceWorkerTask, task: SourceTask, pipeline: Pipeline, tolerance: Tolerance) -> None:
         self._worker, self._task, self._pipeline, self._tolerance = worker, task, pipeline, tolerance
         self.submitted = SubmittedRecords()
+        self.unwritten: dict[bytes, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}  # offsets, by their partitions
         self.producer: Producer
         self._topics: set[str] = set()
         self._outcomes: deque[tuple[SourceRecord, Any]] = deque()  # appended by the producer's threads
@@ -410,15 +419,21 @@ class Sending:
                 self._delivered += 1
                 self._done(on_the_way, record, metadata)
 
-        self.producer.send(
-            changed.topic,
-            value,
-            key=key,
-            partition=changed.partition,
-            headers=headers,
-            timestamp_ms=changed.timestamp_ms,
-            on_delivery=delivered,
-        )
+        try:
+            self.producer.send(
+                changed.topic,
+                value,
+                key=key,
+                partition=changed.partition,
+                headers=headers,
+                timestamp_ms=changed.timestamp_ms,
+                on_delivery=delivered,
+            )
+        except KafkaError as error:
+            if error.code not in _OF_THE_RECORD:
+                raise
+            self._undelivered(on_the_way, record, error)
+            self.check()
 
     def _converted(self, record: ConnectRecord, original: SourceRecord) -> tuple[bytes | None, bytes | None, list[Any]]:
         run, pipe, topic = self._tolerance.run, self._pipeline, record.topic
@@ -468,6 +483,11 @@ class Sending:
     def arrived(self) -> int:
         """Records that are in Kafka."""
         return self._delivered + self._delivered_in_runs
+
+    def committable(self) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+        """With those that were given and not written."""
+        self.unwritten |= {key_of("", each[0]): each for each in self.submitted.committable()}
+        return list(self.unwritten.values())
 
     def count_arrived(self) -> None:
         """What has arrived since the last time, to the task's metrics."""

@@ -64,7 +64,7 @@ class Conversion:
 
     @classmethod
     def of(cls, task: TaskId, props: Mapping[str, str], config: dict[str, Any], **more: Any) -> "Conversion":
-        nulls_fail = props.get("behavior.on.null.values", "fail") == "fail"
+        nulls_fail = props.get("behavior.on.null.values", "fail").strip() == "fail"
         return cls(uuid.uuid4().hex, task, dict(props), config, nulls_fail=nulls_fail, **more)
 
 

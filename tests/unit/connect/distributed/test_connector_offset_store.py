@@ -6,7 +6,7 @@ import pytest
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.connect.distributed.stores import ConnectorOffsetStore, KafkaOffsetStore
-from headwater.connect.errors import ConnectError
+from headwater.connect.errors import ConnectError, RetriableError
 
 
 class Half:
@@ -99,3 +99,38 @@ def test_the_connectors_topic_is_opened_by_who_reads_it_and_again_after_a_failur
     store.refresh()
     assert store.get(b"a") == b"new"
     assert opened == ["own", "own"]
+
+
+class Delivery:
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def result(self, _timeout_s: float) -> None:
+        raise self._error
+
+
+class Refusing:
+    def __init__(self, error: Exception, *, at_once: bool) -> None:
+        self._error, self._at_once = error, at_once
+
+    def send(self, *_record: object, **_rest: object) -> Delivery:
+        if self._at_once:
+            raise self._error
+        return Delivery(self._error)
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize(
+    ("error", "again"),
+    [
+        (TimeoutError("not done within 60 s"), True),
+        (KafkaError(ErrorCode.REQUEST_TIMED_OUT, "no"), True),
+        (KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "no"), True),
+        (KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "no"), False),
+    ],
+)
+def test_offsets_that_brokers_did_not_take_may_be_written_again(error: Exception, again: bool, at_once: bool) -> None:
+    store = KafkaOffsetStore("workers", {}, Refusing(error, at_once=at_once), None)  # type: ignore[arg-type]
+    with pytest.raises(ConnectError, match="Cannot write the offsets to the topic workers") as raised:
+        store.set({b"a": b"1"})
+    assert isinstance(raised.value, RetriableError) is again

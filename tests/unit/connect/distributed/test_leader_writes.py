@@ -13,7 +13,7 @@ from headwater.connect.distributed.leader import Leader
 from headwater.connect.distributed.stores import ConfigStore
 from headwater.connect.distributed.topic_log import TopicLog
 from headwater.connect.errors import ConnectError
-from headwater.connect.runtime.refusals import Conflict
+from headwater.connect.runtime.refusals import BadRequest, Conflict
 
 NOBODY: Any = None
 RECORD = ConnectorConfig("c", {})
@@ -88,3 +88,11 @@ def test_a_write_without_transactions_that_does_not_arrive_is_told() -> None:
     """It was an error of ours, and the herder's thread did nothing else as long as it lasted."""
     with pytest.raises(ConnectError, match="Failed to write to the config topic: not done within 60 s"):
         leader(None).write(RECORD)
+
+
+@pytest.mark.parametrize("record", [ConnectorConfig("half \ud800", {}), ConnectorConfig("c", {"a": "half \ud800"})])
+def test_a_config_with_half_a_character_is_refused(brokers: Brokers, record: ConnectorConfig) -> None:
+    """It was a 500 without a reason."""
+    with pytest.raises(BadRequest, match="no text in UTF-8"):
+        leader().write(record)
+    assert brokers.written == 0

@@ -128,3 +128,19 @@ def test_statuses_without_a_version_are_read() -> None:
     assert status_records.decode(b"status-task-a-b-12", value) == TaskStatus(
         TaskId("a-b", 12), Status(State.FAILED, "w:1", 7, "why")
     )
+
+
+@pytest.mark.parametrize(("trace", "begins"), [("half \ud83d", "half ?"), ("\u00e9\x01" * 5_000_000, "\u00e9\x01")])
+def test_a_failure_is_told_whatever_its_trace_is(trace: str, begins: str) -> None:
+    """What no text in UTF-8 is ended the thread of the task; what no record has room for was dropped. Either way the
+    task was shown as RUNNING from then on."""
+    status = Status(State.FAILED, "w:1", 1, trace)
+    for record in (ConnectorStatus("c", status), TaskStatus(TaskId("c", 0), status)):
+        key, value = status_records.encode(record)
+        assert value is not None
+        assert len(value) < 900_000  # max.request.size is 1 MiB
+        found = status_records.decode(key.encode(), value)
+        assert isinstance(found, ConnectorStatus | TaskStatus)
+        assert found.status is not None
+        assert found.status.state is State.FAILED
+        assert (found.status.trace or "").startswith(begins)

@@ -200,7 +200,7 @@ class ElasticsearchSinkTask(SinkTask):
     def _pass_over(self, record: SinkRecord, error: DataError, *, warn: bool) -> None:
         if warn:
             _log("record-ignored", record, str(error))
-        if self.context.config.get("errors.tolerance", "none").lower() == "all":
+        if self.context.config.get("errors.tolerance", "none").strip().lower() == "all":
             self.context.report(record, error)
 
     def _try_again(self, sentence: str) -> NoReturn:

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any, ClassVar, Final
 from uuid import UUID
 
-from headwater.connect.api import SourceConnector, SourceTask
+from headwater.connect.api import SourceConnector, SourceOffsets, SourceTask
 from headwater.connect.config.definition import ConfigDef, ConfigValue
 from headwater.connect.connectors.mongo.client import check_uri, client_of, driver, told
 from headwater.connect.connectors.mongo.source_options import (
@@ -29,7 +29,7 @@ from headwater.connect.connectors.mongo.source_options import (
 from headwater.connect.data import schema as s
 from headwater.connect.data.record import SourceRecord
 from headwater.connect.data.schema import Schema
-from headwater.connect.errors import ConfigError
+from headwater.connect.errors import ConfigError, ConnectError
 
 logger = logging.getLogger("headwater.connect")
 # In the order of MongoDB's sort. Its $gt compares within one of them.
@@ -287,11 +287,37 @@ class MongoSourceTask(SourceTask):
             self._client.close()
 
 
+def _document(text: Any) -> Mapping[str, Any] | None:
+    """Of extended JSON; None: it is none, or no object."""
+    from bson import json_util
+    from bson.errors import BSONError
+
+    try:
+        found = json_util.loads(text) if isinstance(text, str) else None
+    except (ValueError, TypeError, BSONError):
+        return None
+    return found if isinstance(found, Mapping) else None
+
+
 class MongoSourceConnector(SourceConnector):
     doc = "Documents of a MongoDB collection, by a field that grows, or changes, by change streams."
     aliases = ("com.mongodb.kafka.connect.MongoSourceConnector",)
     config_def: ClassVar[ConfigDef] = CONFIG_DEF
     task_class = MongoSourceTask
+
+    def alter_offsets(self, props: Mapping[str, str], offsets: SourceOffsets) -> bool:
+        config = parse(props)
+        here, polls = partition_of(config), bool(config["poll.field"])
+        for partition, offset in offsets:
+            if offset is None:  # of whatever partition: what nobody reads can be taken away
+                continue
+            if partition != here:
+                raise ConnectError(f"The partition of this connector is {here}")
+            found = _document(offset.get("poll" if polls else "_id"))
+            if found is None or (polls and not {"value", "_id"} <= found.keys()):
+                form = '{"poll": the last "value" and "_id"}' if polls else '{"_id": a resume token}'
+                raise ConnectError(f"An offset of MongoSource is {form}, as the text of extended JSON")
+        return True
 
     def validate(self, props: Mapping[str, str], found: dict[str, ConfigValue]) -> None:
         found["connection.uri"].errors += [f"{name} is not supported here; remove it" for name in unsupported(props)]

@@ -441,11 +441,12 @@ class PostgresCdcConnector(SourceConnector):
         options.check(props, found)
 
     def alter_offsets(self, props: Mapping[str, str], offsets: SourceOffsets) -> bool:
+        prefix = props.get("topic.prefix", "").strip()
         for partition, offset in offsets:
             if offset is None:  # also of the prefix that the connector had before
                 continue
-            if partition != {"server": props.get("topic.prefix")}:
-                raise ConnectError(f"The partition of this connector is {{'server': {props.get('topic.prefix')!r}}}")
+            if partition != {"server": prefix}:
+                raise ConnectError(f"The partition of this connector is {{'server': {prefix!r}}}")
             if not isinstance(offset.get("lsn"), int):
                 raise ConnectError("An offset of PostgresCdc has an LSN as a number: {'lsn': 123}")
         return True

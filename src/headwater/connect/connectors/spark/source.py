@@ -269,7 +269,7 @@ class SparkSourceConnector(SourceConnector):
     task_class = SparkSourceTask
 
     def alter_offsets(self, props: Mapping[str, str], offsets: SourceOffsets) -> bool:
-        if props.get("read.mode", "streaming") == "streaming":
+        if props.get("read.mode", "streaming").strip() == "streaming":
             raise ConnectError(
                 f"The checkpoint in {props.get('checkpoint.location')} says where to go on: remove it, and the connector begins anew, or "
                 "choose another checkpoint.location"

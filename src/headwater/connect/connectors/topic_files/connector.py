@@ -227,8 +227,9 @@ def _partitioner(config: Mapping[str, Any]) -> Partitioner:
 
 
 def _reads(props: Mapping[str, str]) -> Callable[[str], bool]:
-    if props.get("topics.regex"):
-        pattern = compile_java(props["topics.regex"])
+    regex = props.get("topics.regex", "").strip()
+    if regex:
+        pattern = compile_java(regex)
         return lambda topic: pattern.fullmatch(topic) is not None
     topics = {each.strip() for each in props.get("topics", "").split(",")}
     return lambda topic: topic in topics
