@@ -8,12 +8,12 @@ ZooKeeper's is held by the brokers too, so that it goes last even then. Owned by
 import os
 import signal
 import subprocess
-import sys
 import time
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, Final
 
+from headwater.base.own_module import module_command
 from headwater.cli.log_files import size_bytes
 from headwater.cli.plans import ANY_PORT, BrokerPlan, ConnectPlan, RegistryPlan, SqlPlan, ZooKeeperPlan
 from headwater.cli.processes import identify
@@ -166,7 +166,7 @@ class BrokerChild(Child):
         self._held = held
 
     def command(self) -> list[str]:
-        command = [sys.executable, "-P", "-m", "headwater.cli.main", "broker", "start", "--stop-on-eof"]
+        command = module_command("headwater.cli.main", "broker", "start", "--stop-on-eof")
         if self._config_path is not None:
             command += ["--config", self._config_path]
         for override in self._overrides:
@@ -208,7 +208,7 @@ class RegistryChild(Child):
             f"listeners=http://127.0.0.1:{self.registry.port}",
             "kafkastore.bootstrap.servers=" + ",".join(broker.address for broker in self._brokers),
         )
-        command = [sys.executable, "-P", "-m", "headwater.cli.main", "registry", "start", "--stop-on-eof"]
+        command = module_command("headwater.cli.main", "registry", "start", "--stop-on-eof")
         return [*command, *(part for setting in settings for part in ("--set", setting))]
 
     def _pipes(self) -> dict[str, Any]:
@@ -248,7 +248,7 @@ class SqlChild(Child):
         ]
         if self._registry is not None and self._registry.ready:
             settings.append(f"ksql.schema.registry.url={self._registry.url}")
-        command = [sys.executable, "-P", "-m", "headwater.cli.main", "sql", "server", "--stop-on-eof"]
+        command = module_command("headwater.cli.main", "sql", "server", "--stop-on-eof")
         return [*command, *(part for setting in settings for part in ("--set", setting))]
 
     def _pipes(self) -> dict[str, Any]:
@@ -282,7 +282,7 @@ class ConnectChild(Child):
             f"group.id={CONNECT_GROUP}",
             "bootstrap.servers=" + ",".join(broker.address for broker in self._brokers),
         )
-        command = [sys.executable, "-P", "-m", "headwater.cli.main", "connect", "worker", "--stop-on-eof"]
+        command = module_command("headwater.cli.main", "connect", "worker", "--stop-on-eof")
         return [*command, *(part for setting in settings for part in ("--set", setting))]
 
     def _pipes(self) -> dict[str, Any]:
@@ -310,7 +310,7 @@ class ZooKeeperChild(Child):
     def command(self) -> list[str]:
         plan = self._plan
         users = [] if plan.jaas_file is None else [str(plan.jaas_file)]
-        return [sys.executable, "-P", "-m", "headwater.cli.zookeeper_child", str(plan.data_dir), str(plan.port), *users]
+        return module_command("headwater.cli.zookeeper_child", str(plan.data_dir), str(plan.port), *users)
 
     def _pipes(self) -> dict[str, Any]:
         return {"stdin": self._life}

@@ -50,6 +50,11 @@ class UnknownTopic(KafkaError):
         self.known = known
 
 
+def passes(error: KafkaError | TimeoutError) -> bool:
+    """Whether the same may succeed later: brokers are away, or are not ready."""
+    return isinstance(error, TimeoutError) or error.code.retriable or error.code is ErrorCode.BROKER_NOT_AVAILABLE
+
+
 def error_for(code: int, message: str | None = None) -> KafkaError:
     """A code from a response, as an exception; one that we do not know yet keeps its number in the message."""
     try:

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 
+from headwater.base.own_module import module_command
 from headwater.demo import arguments
 from headwater.demo.view import Screen
 from headwater.demo.watched_processes import OWN, end_error
@@ -20,7 +21,7 @@ from headwater.demo.watched_processes import OWN, end_error
 def main() -> int:
     directory = arguments.directory_of(arguments.parse())
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    command = [sys.executable, "-P", "-m", "headwater.demo.demo_run", *sys.argv[1:]]
+    command = module_command("headwater.demo.demo_run", *sys.argv[1:])
     process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
     assert process.stdin is not None
     try:

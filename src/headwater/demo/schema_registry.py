@@ -2,11 +2,11 @@
 
 import select
 import subprocess
-import sys
 from pathlib import Path
 from typing import Final
 
 from headwater.base.errors import UserError
+from headwater.base.own_module import module_command
 
 _READY: Final = "ready registry="
 _START_S: Final = 120.0
@@ -28,7 +28,7 @@ class DemoRegistry:
             "kafkastore.bootstrap.servers": self._servers,
             "kafkastore.topic.replication.factor": "1",
         }
-        command = [sys.executable, "-P", "-m", "headwater.cli.main", "registry", "start", "--stop-on-eof"]
+        command = module_command("headwater.cli.main", "registry", "start", "--stop-on-eof")
         command += [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)

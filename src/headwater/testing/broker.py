@@ -10,7 +10,6 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 import weakref
 from collections.abc import Callable, Mapping
@@ -18,6 +17,7 @@ from types import TracebackType
 from typing import Final, TextIO, cast
 
 from headwater.base.errors import UserError
+from headwater.base.own_module import module_command
 
 _READY: Final = "ready "
 _PATIENCE_S: Final = 60
@@ -66,7 +66,7 @@ class Broker:
         with self._complaints() as complaints:
             began = complaints.seek(0, os.SEEK_END)
             self._process = process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "headwater.server", *arguments],
+                module_command("headwater.server", *arguments),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=complaints,

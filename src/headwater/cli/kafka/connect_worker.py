@@ -45,10 +45,11 @@ def _in_foreground(script: WorkerScript, words: list[str]) -> int:
 
 
 def _in_background(script: WorkerScript, words: list[str]) -> int:
+    from headwater.base.own_module import module_command
     from headwater.cli.background import start_in_background
 
     # Its stdout is the plugins', too: a `print` of theirs would fail on a pipe that nobody reads any more.
-    command = [sys.executable, "-P", "-m", script.module, *words]
+    command = module_command(script.module, *words)
     server = start_in_background(command, script.log_name, reads_stdout=False)
     if server.says_ready():
         return server.leave()

@@ -100,9 +100,10 @@ def node_id(start: Start) -> int:
 
 def _in_background(start: Start) -> int:
     """A process of its own session. It says on stdout that it is ready; should it end without, its log is shown."""
+    from headwater.base.own_module import module_command
     from headwater.cli.background import start_in_background
 
-    command = [sys.executable, "-P", "-m", "headwater.cli.kafka.server_start", start.config_path]
+    command = module_command("headwater.cli.kafka.server_start", start.config_path)
     for override in start.overrides:
         command += ["--override", override]
     server = start_in_background(command, _LOG_NAME, reads_stdout=True)

@@ -106,10 +106,11 @@ def _in_foreground(start: Start) -> int:
 
 def _in_background(start: Start) -> int:
     """A process of its own session; should it end before it answers, its log is shown."""
+    from headwater.base.own_module import module_command
     from headwater.cli.background import start_in_background
 
     _command(start.config_path)  # what is missing is said here, not in a log
-    command = [sys.executable, "-P", "-m", "headwater.cli.zookeeper.server_start", str(start.config_path)]
+    command = module_command("headwater.cli.zookeeper.server_start", str(start.config_path))
     server = start_in_background(command, _LOG_NAME, reads_stdout=False)
     if not _answers(server.process, client_address(start.config_path)):
         raise server.failed(1, "ZooKeeper")

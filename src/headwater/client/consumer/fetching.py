@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
-from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.errors import KafkaError
 from headwater.base.ids import TopicPartition
 from headwater.client.consumer.fetch_answers import FetchAnswers, Resets
 from headwater.client.consumer.fetch_requests import FetchSettings, fetch_request
@@ -21,7 +21,7 @@ from headwater.client.consumer.fetch_session import FetchSession, Plan, Wanted
 from headwater.client.consumer.lookups import ends_of_epochs
 from headwater.client.consumer.positions import PartitionState, Phase
 from headwater.client.consumer.subscription import Subscription
-from headwater.client.errors import ConnectionFailed, RequestTimedOut
+from headwater.client.errors import ConnectionFailed, RequestTimedOut, passes
 from headwater.client.reactor.kernel import Future, Task
 from headwater.client.reactor.link import Link
 from headwater.client.session import Session
@@ -161,7 +161,7 @@ class Fetcher(FetchAnswers):
             self._disconnected(broker, error)
         except KafkaError as error:
             session.reset()
-            if error.code.retriable or error.code == ErrorCode.BROKER_NOT_AVAILABLE:
+            if passes(error):
                 self._disconnected(broker, error)
             else:
                 self.tell(error)

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.client import Admin, ConsumerRecord, Producer, ProducerFenced
+from headwater.client.errors import passes
 from headwater.connect.distributed import config_records, status_records
 from headwater.connect.distributed.config_records import ConfigRecord, LoggerLevel, Restart
 from headwater.connect.distributed.config_state import ConfigState
@@ -272,8 +273,7 @@ class KafkaOffsetStore:
                 each.result(READ_S)
             self.refresh()
         except (KafkaError, TimeoutError) as error:
-            lasts = isinstance(error, KafkaError) and not (error.code.retriable or error.code is ErrorCode.BROKER_NOT_AVAILABLE)  # fmt: skip
-            kind = ConnectError if lasts else RetriableError
+            kind = RetriableError if passes(error) else ConnectError
             raise kind(f"Cannot write the offsets to the topic {self.log.topic}: {error}") from None
 
     def send(self, changes: Mapping[bytes, bytes]) -> None:

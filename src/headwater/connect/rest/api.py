@@ -6,7 +6,6 @@ could make connectors on a developer's machine.
 """
 
 import asyncio
-import json
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -25,7 +24,15 @@ from headwater.connect.rest.forwarding import Forwarding
 from headwater.connect.rest.loggers import all_levels, check_level, level_of, set_level
 from headwater.connect.runtime.herder import TARGETS
 from headwater.connect.runtime.offset_pairs import BadOffsets
-from headwater.connect.runtime.refusals import AlreadyExists, BadRequest, Conflict, Elsewhere, Forbidden, NotFound
+from headwater.connect.runtime.refusals import (
+    AlreadyExists,
+    BadRequest,
+    Conflict,
+    Elsewhere,
+    Forbidden,
+    NotFound,
+    has_half_character,
+)
 from headwater.connect.runtime.task import State
 from headwater.connect.runtime.worker import Worker
 from headwater.web.content import json_body, json_response
@@ -99,11 +106,8 @@ def _body(request: Request) -> Any:
     if media_type(request) != "application/json":
         raise HttpError(415, "HTTP 415 Unsupported Media Type")
     document = json_body(request)
-    if _ESCAPED_HALF.search(request.body):
-        try:
-            json.dumps(document, ensure_ascii=False).encode()
-        except UnicodeEncodeError:  # no path could name such a connector again
-            raise HttpError(400, "The body of the request has half a character (a lone surrogate)") from None
+    if _ESCAPED_HALF.search(request.body) and has_half_character(document):  # no path could name such a connector again
+        raise HttpError(400, "The body of the request has half a character (a lone surrogate)")
     return document
 
 

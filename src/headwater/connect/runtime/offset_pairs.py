@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from headwater.base.ids import TopicPartition
 from headwater.connect.errors import ConnectError
+from headwater.connect.runtime.refusals import has_half_character
 
 SourcePair = tuple[Mapping[str, Any], Mapping[str, Any] | None]
 TOPIC, PARTITION, OFFSET = "kafka_topic", "kafka_partition", "kafka_offset"
@@ -28,10 +29,8 @@ def pairs_of(body: Any) -> list[SourcePair]:
     if not isinstance(offsets, list) or not offsets:
         raise BadOffsets("Partitions / offsets need to be provided for an alter offsets request")
     _refuse_unknown(body, "offsets")
-    try:
-        json.dumps(offsets, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        raise BadOffsets("The offsets have half a character in them, which no text in UTF-8 can have") from None
+    if has_half_character(offsets):
+        raise BadOffsets("The offsets have half a character in them, which no text in UTF-8 can have")
     pairs: list[SourcePair] = []
     for each in offsets:
         if not isinstance(each, dict):

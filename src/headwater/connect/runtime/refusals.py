@@ -1,5 +1,8 @@
 """Why a herder does not do what it is asked, by the status that the REST door answers with."""
 
+import json
+from typing import Any
+
 from headwater.connect.errors import ConnectError
 
 
@@ -35,3 +38,12 @@ NOT_STOPPED = (
     "Connectors must be in the STOPPED state before their offsets can be modified. This can be done for the "
     "specified connector by issuing a 'PUT' request to the '/connectors/{name}/stop' endpoint"
 )
+
+
+def has_half_character(document: Any) -> bool:
+    """A lone surrogate, which no text in UTF-8 can have."""
+    try:
+        json.dumps(document, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return True
+    return False

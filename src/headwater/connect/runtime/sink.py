@@ -12,9 +12,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.errors import KafkaError
 from headwater.base.ids import TopicPartition
 from headwater.client import Consumer, ConsumerRecord, WakeupError
+from headwater.client.errors import passes
 from headwater.connect.api import Offsets, SinkTask
 from headwater.connect.data.record import SinkRecord
 from headwater.connect.errors import RetriableError
@@ -168,7 +169,7 @@ class SinkWorkerTask(WorkerTask):
             try:
                 there = self.consumer.list_topics()
             except KafkaError as error:
-                if not (error.code.retriable or error.code is ErrorCode.BROKER_NOT_AVAILABLE):
+                if not passes(error):
                     raise
                 logger.warning("event=topics-not-listed connector=%r task=%d error=%r", *self.id, str(error))
                 there = {}

@@ -144,11 +144,12 @@ async def create_topic(
     """Makes a topic; one that is there already is fine. Fewer brokers than replicas: one replica, unless it has to have
     `exactly` so many. Raises KafkaError.
     """
-    for count in (replicas,) if exactly else (replicas, 1):
+    counts = (replicas,) if exactly or replicas == 1 else (replicas, 1)
+    for count in counts:
         wanted = NewTopic(name, partitions, count, dict(configs or {}))
         answer = (await admin.create_topics([wanted]))[name]
         if not isinstance(answer, KafkaError) or answer.code == ErrorCode.TOPIC_ALREADY_EXISTS:
             return
-        if answer.code != ErrorCode.INVALID_REPLICATION_FACTOR or count == 1 or exactly:
+        if answer.code != ErrorCode.INVALID_REPLICATION_FACTOR or count == counts[-1]:
             raise answer
         logger.warning("event=fewer_replicas topic=%s wanted=%d made_with=1 reason=%r", name, replicas, str(answer))

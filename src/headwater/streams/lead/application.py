@@ -18,6 +18,7 @@ from typing import Any, Final, Literal
 from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.base.ids import TopicPartition
 from headwater.client.consumer.positions import OffsetAndMetadata
+from headwater.client.errors import passes
 from headwater.spark.slots.slot_links import SlotLink
 from headwater.streams.lead.membership import Lead, lead_of
 from headwater.streams.lead.run_thread import RunThread
@@ -378,7 +379,7 @@ class ApplicationLead:
             self._warn(error)
             return error
         except KafkaError as error:
-            if not error.code.retriable and error.code != ErrorCode.BROKER_NOT_AVAILABLE:
+            if not passes(error):
                 raise
             self._warn(error)
             return error

@@ -21,8 +21,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from headwater.base.errors import ErrorCode, KafkaError, UserError
+from headwater.base.errors import KafkaError, UserError
 from headwater.client.admin import Admin
+from headwater.client.errors import passes
 from headwater.spark.slots.frames import ChannelClosed
 from headwater.streams.protocol import slot_messages as messages
 from headwater.streams.protocol import task_ownership as protocol
@@ -249,7 +250,7 @@ class HostedApplication:
             try:
                 return ask()
             except (KafkaError, TimeoutError) as error:
-                if not _passes(error) or time.monotonic() > give_up_at:
+                if not passes(error) or time.monotonic() > give_up_at:
                     raise
                 _log.warning("the slot does not start yet application=%s error=%s", self.name, error)
             if self._stopping.wait(_PAUSE_S):
@@ -293,7 +294,3 @@ class HostedApplication:
         if slot is not None:
             self._fetched_before += slot.fetched
             slot.close()
-
-
-def _passes(error: KafkaError | TimeoutError) -> bool:
-    return isinstance(error, TimeoutError) or error.code.retriable or error.code == ErrorCode.BROKER_NOT_AVAILABLE

@@ -17,11 +17,12 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
-from headwater.base.errors import ErrorCode, KafkaError, UserError
+from headwater.base.errors import KafkaError, UserError
 from headwater.base.ids import TopicPartition
 from headwater.client.consumer.consumer import Consumer
 from headwater.client.consumer.positions import OffsetAndMetadata
 from headwater.client.consumer.ranges import RangeReader
+from headwater.client.errors import passes
 from headwater.streams.engine.columns import Chunk
 from headwater.streams.engine.failures import ClusterFailure
 from headwater.streams.protocol import task_ownership as protocol
@@ -242,7 +243,7 @@ class Slot:
         except TimeoutError as error:
             self._warn("the group does not answer", error)
         except KafkaError as error:
-            if not error.code.retriable and error.code != ErrorCode.BROKER_NOT_AVAILABLE:
+            if not passes(error):
                 raise
             self._warn("the group does not answer", error)
 
