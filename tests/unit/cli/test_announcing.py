@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from headwater.cli.commands.status import _table, local_documents
-from headwater.cli.commands.up import _announce
+from headwater.cli.announcement import announce
+from headwater.cli.commands.status import _table
+from headwater.cli.local_documents import local_documents
 from headwater.cli.plans import ConnectPlan, Plan, RegistryPlan, SqlPlan
 from headwater.cli.state import BrokerState, UpState
 
@@ -19,14 +20,12 @@ def test_a_registry_that_was_planned_and_is_not_there_is_told(count: int, capsys
     state = UpState("/data", "1", 1, 1, [_broker(at) for at in range(count)])
     registry = RegistryPlan(8081, Path("/data/logs/registry.log"))
     sql = SqlPlan(8088, Path("/data/sql"), Path("/data/logs/sql.log"))
-    _announce(
-        state, "table", "is up", Plan(Path("/data"), None, [], None, None, registry, sql, ConnectPlan(8083, None))
-    )
+    announce(state, "table", "is up", Plan(Path("/data"), None, [], None, None, registry, sql, ConnectPlan(8083, None)))
     said = capsys.readouterr().out
     assert "the schema registry did not start, see /data/logs/registry.log" in said
     assert "the SQL server did not start, see /data/logs/sql.log" in said
     assert "the Connect worker did not start\n" in said
-    _announce(state, "table", "is up", None)
+    announce(state, "table", "is up", None)
     said = capsys.readouterr().out
     assert "registry" not in said
     assert "sql" not in said
@@ -34,7 +33,7 @@ def test_a_registry_that_was_planned_and_is_not_there_is_told(count: int, capsys
 
 def test_commands_to_try_next_can_be_typed_where_a_path_has_blanks(capsys: pytest.CaptureFixture[str]) -> None:
     state = UpState("/my data", "1", 1, 1, [_broker()], client_config="/my data/secure/client.properties")
-    _announce(state, "table", "is running already")
+    announce(state, "table", "is running already")
     said = capsys.readouterr().out
     assert "status --data-dir '/my data'\n" in said
     assert "--command-config '/my data/secure/client.properties'\n" in said

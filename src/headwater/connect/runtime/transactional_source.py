@@ -18,7 +18,8 @@ from headwater.client import Producer
 from headwater.connect.api import SourceTask
 from headwater.connect.data.record import SourceRecord
 from headwater.connect.errors import ConnectError
-from headwater.connect.runtime.source import Sending, SourceWorkerTask
+from headwater.connect.runtime.sending import Sending
+from headwater.connect.runtime.source import SourceWorkerTask
 from headwater.connect.runtime.task import TaskId
 from headwater.connect.runtime.tolerance import Tolerance
 
