@@ -218,14 +218,24 @@ def _security(properties: Mapping[str, str]) -> dict[str, str]:
     return {name: text for name, text in properties.items() if name.startswith(_SECURITY)}
 
 
-def _read_properties(path: str) -> dict[str, str]:
+def read_command_config(path: str) -> tuple[str, dict[str, str]]:
+    """Its text, and the properties in it. Raises UserError for what is not to be read."""
     from headwater.base.config.properties import parse_properties
 
+    what = f"Cannot read the command config {path}"
     try:
-        properties = parse_properties(Path(path).expanduser().read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UserError(f"Cannot read the command config {path}", str(error)) from None
-    return _told_of_unknown(properties, path)
+        text = Path(path).expanduser().read_text(encoding="utf-8")
+        return text, parse_properties(text)
+    except UnicodeDecodeError:
+        raise UserError(what, "it is not UTF-8 text") from None
+    except OSError as error:
+        raise UserError(what, error.strerror or str(error)) from None
+    except UserError as error:
+        raise UserError(what, f"{error.what}: {error.why}", error.hint) from None
+
+
+def _read_properties(path: str) -> dict[str, str]:
+    return _told_of_unknown(read_command_config(path)[1], path)
 
 
 def _keyring_properties(entry: str) -> dict[str, str]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from headwater.base.errors import UserError
+from headwater.base.own_module import module_command
 from headwater.spark.class_archive import archive_options, archive_path, jars_directory
 from headwater.spark.class_training import CLASS_PATH
 from headwater.spark.java import ensure_java
@@ -35,7 +36,7 @@ def make_archive(directory: Path, environment: Mapping[str, str] = os.environ) -
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".making-", dir=place.parent, ignore_cleanup_errors=True) as made:
         folder = Path(made)
-        _call([sys.executable, "-m", "headwater.spark.class_training", made], {**environment, **_home(environment)})
+        _call(module_command("headwater.spark.class_training", made), {**environment, **_home(environment)})
         lists = [each.read_text() for each in sorted(folder.glob("*.lst"))]
         (folder / "classes").write_text("\n".join(merged(lists)) + "\n")
         archive, class_path = folder / "classes.jsa", (folder / CLASS_PATH).read_text()

@@ -137,8 +137,11 @@ def test_a_config_that_no_command_could_read_is_not_kept(
     path = home / "client.properties"
     path.write_bytes(text)
     made = ["profile", "create", "test", "--bootstrap-server", "a:1", "--command-config", str(path)]
-    assert run(made) == 1
-    assert why in capsys.readouterr().err
+    for command in (made, ["topic", "list", "--command-config", str(path)]):
+        assert run(command) == 1
+        told = capsys.readouterr().err
+        assert f"Cannot read the command config {path}" in told
+        assert why in told
     assert not read_profiles().named
     assert not secrets_file("test").exists()
 

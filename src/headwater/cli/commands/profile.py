@@ -80,7 +80,9 @@ def create(
     made = {"bootstrap_server": bootstrap_server}
     made |= {door: profiles.check_url(url) for door, url in doors.items() if url}
     if command_config is not None:
-        text = _copied(command_config)
+        from headwater.cli.settings import read_command_config
+
+        text, _ = read_command_config(str(command_config))  # no command could log in by what cannot be read
     else:
         password = _password(password_stdin) if username is not None else ""
         text = profiles.properties_text(login_properties(username, password, mechanism.upper(), tls, ca_file))
@@ -102,19 +104,6 @@ def create(
         "the current one" if is_current else f"for --profile {name}, or all commands by `headwater profile use {name}`"
     )
     emit(output, {"name": name, "current": is_current}, f"made the profile {name}, {said}\n")
-
-
-def _copied(path: Path) -> str:
-    """Checked before it is kept: no command could log in by what cannot be read."""
-    from headwater.base.config.properties import parse_properties
-
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as problem:
-        why = (problem.strerror if isinstance(problem, OSError) else None) or "it is not UTF-8 text"
-        raise UserError(f"Cannot read the command config {path}", why) from None
-    parse_properties(text)
-    return text
 
 
 def _forget_login(former: Mapping[str, str], left: Mapping[str, Mapping[str, str]], path: Path) -> None:
