@@ -82,6 +82,7 @@ class ApplicationLead:
         self._progress: dict[int, messages.Progress] = {}
         self._records_before = 0  # of slots that are gone
         self._stopping = False
+        self._failed: UserError | None = None  # what a slot has told while the others were still to stop
         self._paused = False
         self._asked_to_stop = threading.Event()  # known before the event is handled
         self._errors: deque[dict[str, Any]] = deque(maxlen=_ERRORS_MAX)
@@ -175,6 +176,8 @@ class ApplicationLead:
                 self._stop_slots()
                 raise
             clean = self._stop_slots()
+            if self._failed is not None:
+                raise self._failed
         finally:
             if clean and self._program.settings.leave_on_stop:
                 lead.leave()
@@ -277,10 +280,13 @@ class ApplicationLead:
             case messages.CommitOffsets(_, offsets):
                 self._answer_offsets(link, offsets)
             case messages.Failed(_, what, why, hint):
+                failed = UserError(what, why, hint)
+                self._failed = self._failed or failed
                 self._moves.close()  # nobody else shall fail over it
                 self._forget(link)
                 self._do(self._moves.lost(*slot, now))
-                raise UserError(what, why, hint)
+                if not self._stopping:  # else the others are on their way to their last commit: `_run` raises it
+                    raise failed
 
     # What is done
 
@@ -415,7 +421,7 @@ class ApplicationLead:
         except (UserError, KafkaError) as error:
             _log.warning("the application did not stop cleanly application=%s error=%s", self.name, error)
             return False
-        return self._moves.idle
+        return self._moves.idle and self._failed is None
 
     def _show(self) -> None:
         slots = []

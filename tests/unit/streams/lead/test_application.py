@@ -238,6 +238,23 @@ def test_what_fails_in_a_slot_ends_the_application_and_is_told(world: World) -> 
     assert world.lead.status["state"] == "failed"
 
 
+def test_what_fails_in_the_last_commit_of_a_slot_is_told_when_the_others_have_stopped(world: World) -> None:
+    """`stop` returned as if all were well, and did not wait for the other slots."""
+    first, second = _two(world)
+    world.lead.ask_to_stop()
+    assert first.next() == second.next() == messages.StopApplication("app")
+    first.say(messages.Failed("app", "A record is refused", "it is too large"))
+    while world.cluster.taken.count("app-slot-0") < 2:
+        assert not world.lead.wait(0.01)
+    assert not world.lead.wait(0.2)
+    second.say(messages.Failed("app", "Another one, too"))
+    with pytest.raises(UserError, match="A record is refused"):
+        world.lead.wait()
+    assert world.cluster.taken.count("app-slot-1") == 2
+    assert world.cluster.departure == "remains"
+    assert world.lead.status["state"] == "failed"
+
+
 def test_who_was_replaced_stops_its_slots_and_fences_nobody(world: World) -> None:
     first, second = _two(world)
     taken = list(world.cluster.taken)
