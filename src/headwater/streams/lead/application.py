@@ -7,6 +7,7 @@ away, what is to be fenced waits, and is tried again.
 """
 
 import logging
+import math
 import queue
 import threading
 import time
@@ -85,6 +86,8 @@ class ApplicationLead:
         self._failed: UserError | None = None  # what a slot has told while the others were still to stop
         self._paused = False
         self._asked_to_stop = threading.Event()  # known before the event is handled
+        self._stop_by = math.inf
+        self._fences_in_vain = False  # the last one: brokers were away
         self._errors: deque[dict[str, Any]] = deque(maxlen=_ERRORS_MAX)
         self._status = document(self.name, program.tasks, (), phase="starting")
         self._thread = RunThread(self._run, f"headwater-lead-{self.name}", self._tell_end)
@@ -210,9 +213,18 @@ class ApplicationLead:
             return
         self._follow_member()
         for link in self._to_admit[:]:
+            if self._stop_waits:
+                return
             self._admit(link)
         for fence in self._moves.unfenced():
+            if self._stop_waits:
+                return
             self._do(self._fence(fence.slot, fence.life))
+
+    @property
+    def _stop_waits(self) -> bool:
+        """Each question to brokers that are away takes a minute: it is not to wait for one about each slot."""
+        return self._asked_to_stop.is_set() and not self._stopping
 
     def _follow_member(self) -> None:
         """It may have joined again since, and slots commit as the member."""
@@ -302,7 +314,13 @@ class ApplicationLead:
                 todo += self._fence(action.slot, action.life)
 
     def _fence(self, slot: int, life: int) -> list[Action]:
+        """When the patience of a stop is over, not while brokers are away. What the slot has open then ends with its
+        time-out, or the next run fences it.
+        """
+        if self._fences_in_vain and time.monotonic() >= self._stop_by:
+            return []
         error = self._bravely(lambda: self._take(slot))
+        self._fences_in_vain = error is not None
         return self._moves.fenced(slot, life, _now_ms()) if error is None else []
 
     def _take(self, slot: int) -> protocol.SlotProducer:
@@ -411,9 +429,9 @@ class ApplicationLead:
         self._to_admit.clear()  # nobody would tell them to stop, and they would be waited for
         for link in self._links.values():
             link.send(messages.StopApplication(self.name))
-        give_up_at = time.monotonic() + _STOP_PATIENCE_S
+        self._stop_by = time.monotonic() + _STOP_PATIENCE_S
         try:
-            while self._links and time.monotonic() < give_up_at:
+            while self._links and time.monotonic() < self._stop_by:
                 self._turn(0.05)
             for link in list(self._links.values()):
                 self._forget(link)

@@ -4,6 +4,7 @@ test says.
 
 import queue
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.spark.slots.slot_links import SlotLink
 from headwater.streams import App
+from headwater.streams.lead import application
 from headwater.streams.lead.application import ApplicationLead
 from headwater.streams.lead.membership import Lead
 from headwater.streams.protocol import slot_messages as messages
@@ -253,6 +255,29 @@ def test_what_fails_in_the_last_commit_of_a_slot_is_told_when_the_others_have_st
     assert world.cluster.taken.count("app-slot-1") == 2
     assert world.cluster.departure == "remains"
     assert world.lead.status["state"] == "failed"
+
+
+def test_a_stop_while_brokers_are_away_does_not_wait_a_minute_for_each_slot(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slots = _two(world)
+    clock, asked = [0.0], []
+
+    def away(step: protocol.Step) -> Any:
+        asked.append(step)
+        clock[0] += 60
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "nobody answers")
+
+    monkeypatch.setattr(application, "time", SimpleNamespace(monotonic=lambda: clock[0], time_ns=lambda: 0))
+    monkeypatch.setattr(world.cluster, "do", away)
+    world.lead.ask_to_stop()
+    for each in slots:
+        assert each.next() == messages.StopApplication("app")
+    for each in slots:
+        each.say(messages.GaveUp("app"))
+    world.lead.join()
+    assert len(asked) == 1
+    assert world.cluster.departure == "remains"
 
 
 def test_who_was_replaced_stops_its_slots_and_fences_nobody(world: World) -> None:
