@@ -145,6 +145,10 @@ class ApplicationLead:
         """Until it has ended, however."""
         self._thread.join()
 
+    def join_run(self) -> None:
+        """The same, but whoever hears of the end may still be called: it may be who waits here."""
+        self._thread.is_over.wait()
+
     @property
     def running(self) -> bool:
         return self._thread.is_alive

@@ -149,7 +149,7 @@ class SlotRuntime:
             each.ask_to_stop()
         for each in self.applications:
             if each.running:
-                each.join()
+                each.join_run()
         self._server.end_lease(late_ones=True)
 
     def close_port(self) -> None:

@@ -3,6 +3,7 @@ test says.
 """
 
 import queue
+import threading
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +16,7 @@ from headwater.streams import App
 from headwater.streams.lead import application
 from headwater.streams.lead.application import ApplicationLead
 from headwater.streams.lead.membership import Lead
+from headwater.streams.lead.runtime import SlotRuntime
 from headwater.streams.protocol import slot_messages as messages
 from headwater.streams.protocol import task_ownership as protocol
 from headwater.streams.slot.open_task import Stopped
@@ -278,6 +280,24 @@ def test_a_stop_while_brokers_are_away_does_not_wait_a_minute_for_each_slot(
     world.lead.join()
     assert len(asked) == 1
     assert world.cluster.departure == "remains"
+
+
+def test_who_hears_of_the_end_may_stop_the_runtime(world: World) -> None:
+    """The runtime waited for the thread of the application, which waited for the runtime."""
+    runtime, hung = SlotRuntime(1), list[bool]()
+    runtime._applications["app"] = world.lead
+
+    def stop_runtime() -> None:
+        keeper = threading.Thread(target=runtime.close, daemon=True)
+        keeper.start()
+        keeper.join(5)
+        hung.append(keeper.is_alive())
+
+    world.lead.on_end(stop_runtime)
+    world.lead.ask_to_stop()
+    world.lead.join()
+    runtime.close_port()
+    assert hung == [False]
 
 
 def test_who_was_replaced_stops_its_slots_and_fences_nobody(world: World) -> None:
