@@ -80,6 +80,22 @@ def test_dead_letters_have_the_record_as_it_was_read_and_the_headers_of_kafka_st
     assert [found[f"__streams.errors.{what}"] for what in ("topic", "partition", "offset")] == [b"in", b"0", b"0"]
 
 
+def test_an_error_that_quotes_half_a_character_makes_a_dead_letter_as_any_other() -> None:
+    """JavaScript cuts emojis so. The letter was not made, and the application ended at that record each time."""
+
+    def refuse(name: bytes) -> bytes:
+        raise ValueError(f"nobody is called {name.decode()}\ud83d")
+
+    app = App("app", value="bytes", on_error="dead_letter", dead_letter_topic="dlq")
+    app.stream("in").map_values(refuse).to("out")
+    driver = app.test()
+    driver.pipe("in", "k", b"x", 1)
+    (letter,) = driver.read_raw("dlq")
+    headers = dict(letter.headers)
+    assert headers["__streams.errors.message"] == b"nobody is called x?"
+    assert b"nobody is called x?" in (headers["__streams.errors.stacktrace"] or b"")
+
+
 def test_a_key_that_cannot_be_read() -> None:
     app = App("app", value="text", key="long", on_error="dead_letter")
     app.stream("in").to("out")

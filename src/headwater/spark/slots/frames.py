@@ -29,7 +29,7 @@ _LENGTH: Final = Struct(">I")
 _NONCE_BYTES: Final = 32
 _PROOF_BYTES: Final = 32
 _STRANGERS_MAX_BYTES: Final = 1024
-_MAX_BYTES: Final = 256 * 1024 * 1024  # a program may have tables in it
+FRAME_MAX_BYTES: Final = 256 * 1024 * 1024  # a program may have tables in it
 _CHUNK_BYTES: Final = 1 << 16
 _HANDSHAKE_S: Final = 30.0
 _SEND_S: Final = 30.0
@@ -90,7 +90,7 @@ class Channel:
         if len(theirs) != _NONCE_BYTES or not hmac.compare_digest(proof, _proof(secret, b"slot", mine + theirs)):
             raise ChannelClosed("it does not know the secret of this runtime")
         channel._send(_proof(secret, b"lead", mine + theirs))
-        channel._buffer.max_bytes = _MAX_BYTES
+        channel._buffer.max_bytes = FRAME_MAX_BYTES
         return channel
 
     @classmethod
@@ -111,7 +111,7 @@ class Channel:
         except BaseException:
             connection.close()
             raise
-        channel._buffer.max_bytes = _MAX_BYTES
+        channel._buffer.max_bytes = FRAME_MAX_BYTES
         return channel
 
     @property

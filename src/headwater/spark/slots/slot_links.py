@@ -12,6 +12,7 @@ import logging
 import secrets
 import socket
 import threading
+import time
 from typing import Any, Final, Protocol
 
 from headwater.spark.slots.frames import SILENCE_S, Channel, ChannelClosed
@@ -19,6 +20,7 @@ from headwater.spark.slots.message_codec import EndLease, Heartbeat, Hello, Leav
 
 _log: Final = logging.getLogger("headwater.spark.slots")
 _CONNECTIONS_MAX: Final = 4096
+_ACCEPT_PAUSE_S: Final = 1.0
 
 
 class SlotLink:
@@ -111,9 +113,11 @@ class SlotServer:
         while True:
             try:
                 connection, _ = self._socket.accept()
-            except OSError:
+            except OSError as error:
                 if self._closing:
                     return
+                _log.warning("slots cannot connect for now error=%s", error)  # no descriptor is left, for example
+                time.sleep(_ACCEPT_PAUSE_S)
                 continue
             with self._lock:
                 if self._closing or len(self._threads) >= _CONNECTIONS_MAX:

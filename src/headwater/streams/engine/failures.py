@@ -217,8 +217,8 @@ def dead_letter(topic: str, failure: Failure) -> OutputRecord:
     kind = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
     headers: Headers = (
         ("__streams.errors.exception", kind.encode()),
-        ("__streams.errors.message", str(error).encode()),
-        ("__streams.errors.stacktrace", stack.encode()),
+        ("__streams.errors.message", str(error).encode(errors="replace")),  # half a character of the record's value
+        ("__streams.errors.stacktrace", stack.encode(errors="replace")),
         ("__streams.errors.topic", None if at is None else at.topic.encode()),
         ("__streams.errors.partition", str(-1 if at is None else at.partition).encode()),
         ("__streams.errors.offset", str(-1 if at is None else at.offset).encode()),

@@ -7,6 +7,7 @@ away, what is to be fenced waits, and is tried again.
 """
 
 import logging
+import math
 import queue
 import threading
 import time
@@ -82,8 +83,11 @@ class ApplicationLead:
         self._progress: dict[int, messages.Progress] = {}
         self._records_before = 0  # of slots that are gone
         self._stopping = False
+        self._failed: UserError | None = None  # what a slot has told while the others were still to stop
         self._paused = False
         self._asked_to_stop = threading.Event()  # known before the event is handled
+        self._stop_by = math.inf
+        self._fences_in_vain = False  # the last one: brokers were away
         self._errors: deque[dict[str, Any]] = deque(maxlen=_ERRORS_MAX)
         self._status = document(self.name, program.tasks, (), phase="starting")
         self._thread = RunThread(self._run, f"headwater-lead-{self.name}", self._tell_end)
@@ -141,6 +145,10 @@ class ApplicationLead:
         """Until it has ended, however."""
         self._thread.join()
 
+    def join_run(self) -> None:
+        """The same, but whoever hears of the end may still be called: it may be who waits here."""
+        self._thread.is_over.wait()
+
     @property
     def running(self) -> bool:
         return self._thread.is_alive
@@ -175,6 +183,8 @@ class ApplicationLead:
                 self._stop_slots()
                 raise
             clean = self._stop_slots()
+            if self._failed is not None:
+                raise self._failed
         finally:
             if clean and self._program.settings.leave_on_stop:
                 lead.leave()
@@ -207,9 +217,18 @@ class ApplicationLead:
             return
         self._follow_member()
         for link in self._to_admit[:]:
+            if self._stop_waits:
+                return
             self._admit(link)
         for fence in self._moves.unfenced():
+            if self._stop_waits:
+                return
             self._do(self._fence(fence.slot, fence.life))
+
+    @property
+    def _stop_waits(self) -> bool:
+        """Each question to brokers that are away takes a minute: it is not to wait for one about each slot."""
+        return self._asked_to_stop.is_set() and not self._stopping
 
     def _follow_member(self) -> None:
         """It may have joined again since, and slots commit as the member."""
@@ -277,10 +296,13 @@ class ApplicationLead:
             case messages.CommitOffsets(_, offsets):
                 self._answer_offsets(link, offsets)
             case messages.Failed(_, what, why, hint):
+                failed = UserError(what, why, hint)
+                self._failed = self._failed or failed
                 self._moves.close()  # nobody else shall fail over it
                 self._forget(link)
                 self._do(self._moves.lost(*slot, now))
-                raise UserError(what, why, hint)
+                if not self._stopping:  # else the others are on their way to their last commit: `_run` raises it
+                    raise failed
 
     # What is done
 
@@ -296,7 +318,13 @@ class ApplicationLead:
                 todo += self._fence(action.slot, action.life)
 
     def _fence(self, slot: int, life: int) -> list[Action]:
+        """When the patience of a stop is over, not while brokers are away. What the slot has open then ends with its
+        time-out, or the next run fences it.
+        """
+        if self._fences_in_vain and time.monotonic() >= self._stop_by:
+            return []
         error = self._bravely(lambda: self._take(slot))
+        self._fences_in_vain = error is not None
         return self._moves.fenced(slot, life, _now_ms()) if error is None else []
 
     def _take(self, slot: int) -> protocol.SlotProducer:
@@ -405,9 +433,9 @@ class ApplicationLead:
         self._to_admit.clear()  # nobody would tell them to stop, and they would be waited for
         for link in self._links.values():
             link.send(messages.StopApplication(self.name))
-        give_up_at = time.monotonic() + _STOP_PATIENCE_S
+        self._stop_by = time.monotonic() + _STOP_PATIENCE_S
         try:
-            while self._links and time.monotonic() < give_up_at:
+            while self._links and time.monotonic() < self._stop_by:
                 self._turn(0.05)
             for link in list(self._links.values()):
                 self._forget(link)
@@ -415,7 +443,7 @@ class ApplicationLead:
         except (UserError, KafkaError) as error:
             _log.warning("the application did not stop cleanly application=%s error=%s", self.name, error)
             return False
-        return self._moves.idle
+        return self._moves.idle and self._failed is None
 
     def _show(self) -> None:
         slots = []

@@ -7,10 +7,10 @@ running. What slots say goes to the application that it is about. No state but w
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from headwater.base.errors import UserError
-from headwater.spark.slots.frames import SILENCE_S
+from headwater.spark.slots.frames import FRAME_MAX_BYTES, SILENCE_S
 from headwater.spark.slots.slot_links import SlotLink, SlotServer
 from headwater.streams.lead.application import ApplicationLead
 from headwater.streams.lead.status_server import Published, publish
@@ -18,6 +18,8 @@ from headwater.streams.protocol.slot_messages import CODEC, Message
 from headwater.streams.query.server import QueryServer
 from headwater.streams.query.slots import LeadDirectory
 from headwater.streams.slot.program import Program
+
+_PROGRAM_MAX_BYTES: Final = (FRAME_MAX_BYTES - 65_536) // 4 * 3  # its frame has it as base64, and who the slot is
 
 
 class SlotRuntime:
@@ -51,8 +53,9 @@ class SlotRuntime:
         return any(each.running for each in self.applications)
 
     def run(self, program: Program, pickled: str) -> ApplicationLead:
-        """Raises UserError if an application of that name runs here."""
+        """Raises UserError if an application of that name runs here, or if it is too large to be sent."""
         program.settings.refuse_door_of_slots()
+        _refuse_too_large(program.name, len(pickled) // 4 * 3)
         with self._lock:
             known = self._applications.get(program.name)
             if known is not None and known.running:
@@ -146,7 +149,7 @@ class SlotRuntime:
             each.ask_to_stop()
         for each in self.applications:
             if each.running:
-                each.join()
+                each.join_run()
         self._server.end_lease(late_ones=True)
 
     def close_port(self) -> None:
@@ -186,3 +189,13 @@ class SlotRuntime:
         with self._lock:
             for each in self._applications.values():
                 each.gone(link)
+
+
+def _refuse_too_large(application: str, size: int) -> None:
+    """Slots hang up on such a message: each would end as soon as it has come, with all other applications in it."""
+    if size > _PROGRAM_MAX_BYTES:
+        raise UserError(
+            f"The application {application} is too large to be sent to slots",
+            f"its functions and what they hold are {size >> 20} MB, and {_PROGRAM_MAX_BYTES >> 20} MB are the most",
+            "Load models and tables in a processor's init, or read them as a global table",
+        )

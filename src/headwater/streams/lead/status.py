@@ -62,13 +62,13 @@ def document(
     owners = {task: slot for slot in slots for task in slot.tasks}
     before = set(had_slot)
     rows = [_task(task, owners.get(task), told.get(task), before) for task in tasks]
+    copies: dict[str, list[Row]] = {}
+    for slot in slots:
+        for copy in slot.standbys:
+            found = {"slot": slot.slot, "lag": copy["lag"], "restored_records": copy["restored_records"]}
+            copies.setdefault(copy["task"], []).append(found)
     for row in rows:
-        row["standbys"] = [
-            {"slot": slot.slot, "lag": copy["lag"], "restored_records": copy["restored_records"]}
-            for slot in slots
-            for copy in slot.standbys
-            if copy["task"] == row["task"]
-        ]
+        row["standbys"] = copies.get(row["task"], [])
     noted = [{**each, "slot": slot.slot} for slot in slots for each in slot.errors] + list(errors)
     return {
         "application": application,

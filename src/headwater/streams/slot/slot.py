@@ -253,11 +253,15 @@ class Slot:
             self._take(chunk)
         wants_commit = self._punctuate()
         write_one(self.tasks)
+        due_ms = self._punctuation_due_ms(self.tasks)
         for task in self.tasks:
-            self._process(task)
+            self._process(task, due_ms)
             wants_commit = wants_commit or task.task.commit_requested
             self._collect(task)
-            wants_commit = self._punctuate() or wants_commit
+            due_ms = min(due_ms, self._punctuation_due_ms((task,)))  # it alone may have scheduled something
+            if _now_ms() >= due_ms:
+                wants_commit = self._punctuate() or wants_commit
+                due_ms = self._punctuation_due_ms(self.tasks)
         self._held.update(self._owner_of)
         return wants_commit
 
@@ -272,11 +276,10 @@ class Slot:
                 self._collect(task)
         return wants_commit
 
-    def _punctuation_due_s(self) -> float:
-        """How long until something is due by the clock, and called."""
-        tasks = () if self.is_paused() else self.tasks
-        dues = [due for task in tasks if (due := task.task.next_punctuation_ms()) is not None]
-        return (min(dues) - _now_ms()) / 1000 if dues else math.inf
+    def _punctuation_due_ms(self, tasks: Iterable[OpenTask]) -> float:
+        """When something of these is due by the clock, and called."""
+        dues = () if self.is_paused() else (task.task.next_punctuation_ms() for task in tasks)
+        return min((due for due in dues if due is not None), default=math.inf)
 
     def _patience(self) -> float:
         """How long to wait for records: not at all while buffered ones can be processed."""
@@ -285,7 +288,7 @@ class Slot:
         wait = _IDLE_S
         if self._writer.has_outputs():
             wait = min(wait, max(self._commit_at - time.monotonic(), 0.0))
-        return min(wait, max(self._punctuation_due_s(), 0.0))
+        return min(wait, max((self._punctuation_due_ms(self.tasks) - _now_ms()) / 1000, 0.0))
 
     def _take(self, chunk: Chunk) -> None:
         if chunk.topic in self._globals:
@@ -311,11 +314,11 @@ class Slot:
             if place in self._owner_of
         )
 
-    def _process(self, task: OpenTask) -> None:
-        """What is buffered, until the commit, or until something is due by the clock in any task."""
+    def _process(self, task: OpenTask, due_ms: float) -> None:
+        """What is buffered, until the commit, or until `due_ms`, when something is due by the clock in any task."""
         if task.task.group.buffered and not self.is_paused() and self._is_ready(task):
-            began = time.monotonic()
-            leave_at = min(max(self._commit_at, began + _SLICE_S), began + self._punctuation_due_s())
+            began, task.task.wall_clock_ms = time.monotonic(), (now_ms := _now_ms())
+            leave_at = min(max(self._commit_at, began + _SLICE_S), began + (due_ms - now_ms) / 1000)
 
             def leave() -> bool:
                 nonlocal began

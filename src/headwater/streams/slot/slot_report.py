@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from headwater.base.errors import KafkaError
 from headwater.base.ids import TopicPartition
 from headwater.client.consumer.consumer import Consumer
 from headwater.streams.slot.open_task import OpenTask
@@ -66,7 +67,14 @@ class SlotReport:
 
 
 def _input(task: OpenTask, partition: TopicPartition, consumer: Consumer) -> Row:
-    fetched, behind = consumer.position(partition), consumer.current_lag(partition)
+    """Without a position where the consumer is looking for one, because the brokers have deleted what came next. Nobody
+    waits for it here: its leader may be away.
+    """
+    try:
+        fetched = consumer.position(partition, timeout=0)
+    except KafkaError:
+        return {**partition._asdict(), "position": None, "end": None, "lag": None}
+    behind = consumer.current_lag(partition)
     queue = task.task.group.queues[partition.topic, partition.partition]
     position = fetched
     if len(
@@ -75,4 +83,4 @@ def _input(task: OpenTask, partition: TopicPartition, consumer: Consumer) -> Row
         position = queue.last_offset + 1 if queue.last_offset >= 0 else max(fetched - len(queue), 0)
     end = fetched + behind if behind is not None else None
     lag = end - position if end is not None else None
-    return {"topic": partition.topic, "partition": partition.partition, "position": position, "end": end, "lag": lag}
+    return {**partition._asdict(), "position": position, "end": end, "lag": lag}

@@ -1,5 +1,6 @@
 """The port where slots register: how often one of them was lost."""
 
+import errno
 import sys
 import threading
 import time
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from headwater.spark.slots import slot_links
 from headwater.spark.slots.frames import Channel
 from headwater.spark.slots.greeting import greeting
 from headwater.spark.slots.message_codec import Hello, Leaving, MessageCodec
@@ -105,3 +107,23 @@ def test_a_slot_that_is_a_task_of_sparks_says_which_try_it_is(monkeypatch: pytes
     assert greeting(5).tries_before == 0
     monkeypatch.delitem(sys.modules, "pyspark")
     assert (greeting(5).number, greeting(5).tries_before) == (5, 0)
+
+
+def test_a_process_without_descriptors_does_not_spin_over_who_wants_to_connect(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One core of the driver was busy with it, and nothing told why no slot came."""
+    pauses: list[float] = []
+
+    class Full:
+        def accept(self) -> Any:
+            if len(pauses) == 3:
+                port._closing = True
+            raise OSError(errno.EMFILE, "Too many open files")
+
+    port: Any = object.__new__(SlotServer)
+    port._closing, port._socket = False, Full()
+    monkeypatch.setattr(slot_links, "time", SimpleNamespace(sleep=pauses.append), raising=False)
+    stopper = threading.Timer(20, lambda: setattr(port, "_closing", True))
+    stopper.start()
+    port._accept()
+    stopper.cancel()
+    assert pauses == [slot_links._ACCEPT_PAUSE_S] * 3

@@ -3,7 +3,9 @@ test says.
 """
 
 import queue
+import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,8 +13,10 @@ import pytest
 from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.spark.slots.slot_links import SlotLink
 from headwater.streams import App
+from headwater.streams.lead import application
 from headwater.streams.lead.application import ApplicationLead
 from headwater.streams.lead.membership import Lead
+from headwater.streams.lead.runtime import SlotRuntime
 from headwater.streams.protocol import slot_messages as messages
 from headwater.streams.protocol import task_ownership as protocol
 from headwater.streams.slot.open_task import Stopped
@@ -236,6 +240,64 @@ def test_what_fails_in_a_slot_ends_the_application_and_is_told(world: World) -> 
         world.lead.wait()
     assert world.cluster.departure == "remains"
     assert world.lead.status["state"] == "failed"
+
+
+def test_what_fails_in_the_last_commit_of_a_slot_is_told_when_the_others_have_stopped(world: World) -> None:
+    """`stop` returned as if all were well, and did not wait for the other slots."""
+    first, second = _two(world)
+    world.lead.ask_to_stop()
+    assert first.next() == second.next() == messages.StopApplication("app")
+    first.say(messages.Failed("app", "A record is refused", "it is too large"))
+    while world.cluster.taken.count("app-slot-0") < 2:
+        assert not world.lead.wait(0.01)
+    assert not world.lead.wait(0.2)
+    second.say(messages.Failed("app", "Another one, too"))
+    with pytest.raises(UserError, match="A record is refused"):
+        world.lead.wait()
+    assert world.cluster.taken.count("app-slot-1") == 2
+    assert world.cluster.departure == "remains"
+    assert world.lead.status["state"] == "failed"
+
+
+def test_a_stop_while_brokers_are_away_does_not_wait_a_minute_for_each_slot(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slots = _two(world)
+    clock, asked = [0.0], []
+
+    def away(step: protocol.Step) -> Any:
+        asked.append(step)
+        clock[0] += 60
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "nobody answers")
+
+    monkeypatch.setattr(application, "time", SimpleNamespace(monotonic=lambda: clock[0], time_ns=lambda: 0))
+    monkeypatch.setattr(world.cluster, "do", away)
+    world.lead.ask_to_stop()
+    for each in slots:
+        assert each.next() == messages.StopApplication("app")
+    for each in slots:
+        each.say(messages.GaveUp("app"))
+    world.lead.join()
+    assert len(asked) == 1
+    assert world.cluster.departure == "remains"
+
+
+def test_who_hears_of_the_end_may_stop_the_runtime(world: World) -> None:
+    """The runtime waited for the thread of the application, which waited for the runtime."""
+    runtime, hung = SlotRuntime(1), list[bool]()
+    runtime._applications["app"] = world.lead
+
+    def stop_runtime() -> None:
+        keeper = threading.Thread(target=runtime.close, daemon=True)
+        keeper.start()
+        keeper.join(5)
+        hung.append(keeper.is_alive())
+
+    world.lead.on_end(stop_runtime)
+    world.lead.ask_to_stop()
+    world.lead.join()
+    runtime.close_port()
+    assert hung == [False]
 
 
 def test_who_was_replaced_stops_its_slots_and_fences_nobody(world: World) -> None:

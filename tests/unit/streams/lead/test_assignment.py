@@ -1,5 +1,8 @@
 """Which slot has which task, in cases worked out by hand."""
 
+import pytest
+
+from headwater.streams.lead import assignment
 from headwater.streams.lead.assignment import assign
 
 
@@ -48,3 +51,19 @@ def test_a_task_whose_state_lies_somewhere_chooses_before_one_that_has_none() ->
 
 def test_small_applications_go_to_slots_that_have_less_to_do() -> None:
     assert assign(_tasks(1), [0, 1], {}, load={0: 3, 1: 2}) == {"0_0": 1}
+
+
+def test_many_tasks_are_not_compared_with_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It took half a second for a thousand tasks, a minute for ten thousand, and slots waited for an answer so long."""
+    order, asked = assignment._order, []
+
+    def counted(task: str) -> tuple[int, int]:
+        asked.append(task)
+        return order(task)
+
+    monkeypatch.setattr(assignment, "_order", counted)
+    tasks = _tasks(200, 100)
+    before = assign(tasks, [0, 1], {})
+    after = assign(tasks, [0, 1, 2], before)
+    assert [len(_of(after, slot)) for slot in (0, 1, 2)] == [100, 100, 100]
+    assert len(asked) <= 2 * len(tasks)

@@ -19,6 +19,7 @@ from headwater.streams.engine.columns import Chunk
 from headwater.streams.engine.failures import ClusterFailure, ErrorPolicy, StreamsError
 from headwater.streams.engine.runs import Runs
 from headwater.streams.engine.task import Task
+from headwater.streams.engine.task_output import TaskOutput
 from headwater.streams.lead import local_run
 from headwater.streams.model.record import InputRecord, OutputRecord
 from headwater.streams.query.readable import opened as opened_store
@@ -514,6 +515,43 @@ def test_what_is_due_by_the_clock_waits_for_no_records_of_any_task(monkeypatch: 
     assert at_once[:4] == [1, 1, 1, 0]
     assert len(_Ticks.late_ms) == 3 * (945 // 20)
     assert max(_Ticks.late_ms) <= 16
+
+
+def test_many_tasks_are_each_asked_a_few_times_a_turn_for_what_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind each task all of them were asked: with a thousand, a turn without a record took half a second."""
+    monkeypatch.setattr(slot_module, "_now_ms", lambda: 1000)
+    due, called, asked = [5000] * 100, [0] * 100, []
+
+    def idle(number: int) -> Any:
+        def next_due() -> int:
+            asked.append(number)
+            return due[number]
+
+        def punctuate(_now_ms: int) -> None:
+            called[number] += 1
+            due[number] = 5000
+
+        def collect() -> TaskOutput:
+            if number == 7:  # it has scheduled something
+                due[number] = 1000
+            return TaskOutput([], [], {})
+
+        task: Any = SimpleNamespace(
+            group=SimpleNamespace(buffered=0),
+            commit_requested=False,
+            punctuate=punctuate,
+            next_punctuation_ms=next_due,
+        )
+        return SimpleNamespace(task=task, collect=collect, written_at=0.0, write_what_waits=lambda: False)
+
+    slot = _bare_slot(
+        _inputs=SimpleNamespace(poll=lambda *_: ()), _globals=GlobalTables([], App("app").settings(), {}), _commit_at=0.0,
+        _owner_of={}, _writer=_writer(threading.Event()), tasks=[idle(n) for n in range(100)], dropped={},
+        _held=HeldInputs(None, 1000),
+    )  # fmt: skip
+    slot._read_and_process()
+    assert called == [2] * 100  # at the beginning, and when the eighth has scheduled something that is due
+    assert len(asked) <= 400
 
 
 def test_what_fell_due_during_a_commit_is_called_right_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
