@@ -44,6 +44,9 @@ class Bench:
         sent = self._producer.send(topic or self.input, value.encode(), key=key.encode(), timestamp_ms=timestamp)
         sent.result()
 
+    def poll(self) -> list[tuple[bytes | None, bytes | None]]:
+        return [(record.key, record.value) for record in self._consumer.poll(0.2)]
+
     def read(self, count: int) -> list[tuple[bytes, bytes]]:
         found: list[Any] = []
         while len(found) < count:
@@ -359,3 +362,51 @@ def test_a_run_that_is_paused_reads_on_and_processes_nothing(bench: Bench, tmp_p
     bench.read_from_the_beginning()
     with bench.app.run_here(state_dir=tmp_path, commit_interval_ms=20):
         assert bench.read(3) == [(b"a", _long(number)) for number in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("reset", ["latest", "none"])
+def test_the_reset_decides_where_retention_overtakes_a_running_application(
+    broker: Broker, reset: str, tmp_path: Path
+) -> None:
+    """It went on with the first record that was left, whatever was said: with `none` nobody heard that records are
+    lost.
+    """
+    bench = Bench(broker, f"overtaken-{reset}", "lmdb")
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(value: str) -> str:
+        begun.set()
+        go_on.wait(60)
+        return value
+
+    app = App(bench.app.name, brokers=bench.brokers, key="text", value="text")
+    app.stream(bench.input, reset=reset).map_values(slow).to(bench.output)
+    partition = TopicPartition(bench.input, 0)
+    fetch_little = {"max.partition.fetch.bytes": 1024, "fetch.max.bytes": 1024}
+    with Producer(bootstrap_servers=bench.brokers, batch_size=200) as producer, Admin(bench.brokers) as admin:
+        for result in [producer.send(bench.input, b"old-%d" % number, partition=0) for number in range(3000)]:
+            result.result()
+        admin.alter_group_offsets(app.name, {partition: 0, TopicPartition(bench.input, 1): 0})
+        run = app.run_here(state_dir=tmp_path, client=fetch_little)
+        ended = threading.Event()
+        run.on_end(ended.set)
+        try:
+            assert begun.wait(60)
+            admin.delete_records({partition: 2990})
+            go_on.set()
+            if reset == "latest":
+                found: set[bytes | None] = set()
+                while b"new" not in found:
+                    producer.send(bench.input, b"new", partition=0).result()
+                    found |= {value for _, value in bench.poll()}
+                assert not found & {b"old-%d" % number for number in range(2990, 3000)}
+            else:
+                assert ended.wait(60)
+        finally:
+            go_on.set()
+            bench.close()
+            if reset == "latest":
+                run.stop()
+    if reset == "none":
+        with pytest.raises(UserError, match=f"{bench.input}-0 holds no offset .* its reset is none"):
+            run.stop()

@@ -4,14 +4,17 @@ It comes as columns. These have times in microseconds, which do not hold all tha
 comes (often nanoseconds that somebody took for milliseconds) the same records are fetched again, record by record.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
+from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicPartition
 from headwater.client.consumer.consumer import Consumer
+from headwater.client.consumer.errors import LogTruncationError, OffsetOutOfRange
 from headwater.client.consumer.record import ConsumerRecord
 from headwater.streams.engine.columns import Chunk
+from headwater.streams.engine.failures import ClusterFailure
 from headwater.streams.model.record import Headers
 from headwater.streams.serdes.native_cells import Cells, native_cells
 
@@ -23,14 +26,31 @@ _CLIPPED: Final = ((1 << 63) - 1, -(1 << 63))
 
 
 class Inputs:
-    """What a slot's consumer fetches. Owned by the slot and its thread."""
+    """What a slot's consumer fetches. Owned by the slot and its thread.
 
-    def __init__(self, consumer: Consumer) -> None:
+    `from_the_beginning`: topics that are read again from there where their log does not hold the position any more.
+    """
+
+    def __init__(self, consumer: Consumer, from_the_beginning: Container[str] = ()) -> None:
         self._consumer = consumer
+        self._from_the_beginning = from_the_beginning
         self._by_record = 0  # so many come record by record, before columns do again
         self.fetched = 0
 
     def poll(self, timeout: float, max_records: int, max_bytes: int) -> Iterable[Chunk]:
+        """Raises ClusterFailure where a log does not hold the position of another topic: then it is decided anew where
+        that is read on.
+        """
+        try:
+            return self._fetched(timeout, max_records, max_bytes)
+        except (OffsetOutOfRange, LogTruncationError) as gone:
+            if gone.topic_partition.topic not in self._from_the_beginning:
+                what = f"{gone.topic_partition} holds no offset {gone.offset} (any more), the next one to be read"
+                raise ClusterFailure(KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, what)) from gone
+            self._consumer.seek_to_beginning([gone.topic_partition])
+            return ()
+
+    def _fetched(self, timeout: float, max_records: int, max_bytes: int) -> Iterable[Chunk]:
         if self._by_record <= 0:
             batch = self._consumer.poll_arrow(timeout, max_records=max_records, max_bytes=max_bytes)
             if holds_times(batch):

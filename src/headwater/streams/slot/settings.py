@@ -109,10 +109,10 @@ class RunSettings:
 
     @property
     def for_inputs(self) -> dict[str, Any]:
-        """Of the consumer that reads what tasks process. Whoever wants no aborted records may say so where exactly once
-        does not.
+        """Of the consumer that reads what tasks process, but for where it goes on when a log does not hold its position
+        any more. Whoever wants no aborted records may say so where exactly once does not.
         """
-        fixed = {"enable.auto.commit": False, "auto.offset.reset": "earliest"}
+        fixed = {"enable.auto.commit": False}
         isolation = {"isolation.level": "read_committed"} if self.exactly_once else {}
         return {"isolation.level": "read_uncommitted", **self.for_consumers, **fixed, **isolation}
 

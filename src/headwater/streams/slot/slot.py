@@ -92,8 +92,8 @@ class Slot:
         self._reader = RangeReader({**settings.for_consumers, "isolation.level": "read_committed"})
         self._clients = Clients(lead.admin, self._reader, stopping)
         self._start_offsets = StartOffsets(self._clients, lead.application_id, program.sub_topologies, program.reset)
-        self._consumer = Consumer(settings.for_inputs)
-        self._inputs = Inputs(self._consumer)
+        self._consumer = Consumer({**settings.for_inputs, "auto.offset.reset": self._start_offsets.consumer_reset})
+        self._inputs = Inputs(self._consumer, self._globals)
         self.tasks: list[OpenTask] = []
         self._owner_of: dict[tuple[str, int], OpenTask] = {}
         self._add_tasks(tasks)

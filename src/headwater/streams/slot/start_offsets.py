@@ -38,6 +38,13 @@ class StartOffsets:
                     else:
                         self._resets[topic] = node.reset or reset
 
+    @property
+    def consumer_reset(self) -> str:
+        """Of the consumer that reads on from there: to go on with the first record that is left is what it does by
+        itself, and all else is decided here.
+        """
+        return "earliest" if all(each == EARLIEST for each in self._resets.values()) else "none"
+
     def of(self, inputs: list[TopicPartition], *, stable: bool) -> dict[TopicPartition, tuple[int, str]]:
         """With the metadata that was committed. `stable`: not before transactions that commit some have ended."""
         found = self._committed(inputs, stable)
@@ -48,7 +55,7 @@ class StartOffsets:
         }
         for each in self._gone(offsets):
             missing[each] = self._timestamp(
-                each, now_ms, f"holds no offset {offsets[each][0]} any more, the committed one"
+                each, now_ms, f"holds no offset {offsets[each][0]} (any more), the committed one"
             )
         while missing:
             too_young: dict[TopicPartition, int] = {}
@@ -61,12 +68,14 @@ class StartOffsets:
         return offsets
 
     def _gone(self, committed: Mapping[TopicPartition, tuple[int, str]]) -> list[TopicPartition]:
-        """What retention has deleted: then the reset decides again. To begin at the first record that is left is what
-        consumers do by themselves here.
+        """Where retention has deleted what comes next, or the topic was made anew: then the reset decides again. To
+        begin at the first record that is left is what consumers do by themselves here.
         """
-        others = {each: FIRST for each in committed if self._resets.get(each.topic, EARLIEST) != EARLIEST}
-        begins = self._listed(others) if others else {}
-        return [each for each, begin in begins.items() if committed[each][0] < begin]
+        others = [each for each in committed if self._resets.get(each.topic, EARLIEST) != EARLIEST]
+        if not others:
+            return []
+        begins, ends = self._listed(dict.fromkeys(others, FIRST)), self._listed(dict.fromkeys(others, LATEST))
+        return [each for each in others if not begins[each] <= committed[each][0] <= ends[each]]
 
     def _listed(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         found: dict[TopicPartition, int] = {}

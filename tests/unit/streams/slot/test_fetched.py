@@ -3,10 +3,13 @@
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from headwater.base.ids import TopicPartition
+from headwater.client.consumer.errors import LogTruncationError, OffsetOutOfRange
 from headwater.client.consumer.record import ConsumerRecord
 from headwater.records.arrow import schema
+from headwater.streams.engine.failures import ClusterFailure
 from headwater.streams.slot.fetched import Inputs
 
 _NANOS = 1_700_000_000_000_000_000  # as milliseconds: somebody has written nanoseconds
@@ -95,3 +98,24 @@ def test_times_beyond_microseconds_are_not_clipped_and_columns_come_again_behind
         ("b", 0, 0, 1, b"v0"),
     ]
     assert (fetched, log.calls) == (6, ["columns", "records", "records", "columns", "columns", "columns"])
+
+
+@pytest.mark.parametrize(
+    "gone", [OffsetOutOfRange(TopicPartition("a", 0), 7), LogTruncationError(TopicPartition("a", 0), 7, None)]
+)
+def test_a_position_that_the_log_does_not_hold_is_decided_anew(gone: Exception) -> None:
+    """A topic of a global table is read again from its beginning, which changes nothing in it."""
+
+    class Gone:
+        sought: list[TopicPartition] = []
+
+        def poll_arrow(self, _timeout: float, **_limits: int) -> pa.RecordBatch:
+            raise gone
+
+        def seek_to_beginning(self, partitions: list[TopicPartition]) -> None:
+            self.sought += partitions
+
+    consumer: Any = Gone()
+    with pytest.raises(ClusterFailure, match=r"a-0 holds no offset 7 \(any more\), the next one to be read"):
+        Inputs(consumer, ["b"]).poll(0.0, 1, 1)
+    assert (list(Inputs(consumer, ["a"]).poll(0.0, 1, 1)), consumer.sought) == ([], [TopicPartition("a", 0)])

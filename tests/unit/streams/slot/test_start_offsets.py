@@ -79,9 +79,20 @@ def test_without_any_place_to_begin_the_input_is_named(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize(
     ("reset", "committed", "offset"),
-    [("latest", 30, 30), ("latest", 19, 50), ("by_duration:PT2H", 19, 40), ("earliest", 19, 19), ("none", 20, 20)],
+    [
+        ("latest", 30, 30),
+        ("latest", 19, 50),
+        ("latest", 51, 50),
+        ("by_duration:PT2H", 51, 40),
+        ("latest", 50, 50),
+        ("by_duration:PT2H", 19, 40),
+        ("earliest", 19, 19),
+        ("earliest", 51, 51),
+        ("none", 20, 20),
+        ("none", 50, 50),
+    ],
 )
-def test_the_reset_decides_again_where_retention_has_deleted_what_comes_next(
+def test_the_reset_decides_again_where_the_log_does_not_hold_what_comes_next(
     reset: str, committed: int, offset: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Consumers begin at the first record that is left by themselves, as `earliest` has it."""
@@ -90,8 +101,23 @@ def test_the_reset_decides_again_where_retention_has_deleted_what_comes_next(
     assert begins(app, "in", "earliest", monkeypatch, committed) == offset
 
 
-def test_records_that_retention_has_deleted_are_told_where_no_reset_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("committed", [19, 51])
+def test_records_that_are_gone_are_told_where_no_reset_is_given(
+    committed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Retention has deleted them, or the topic was made anew."""
     app = App("app")
     app.stream("in", reset="none").to("out")
-    with pytest.raises(UserError, match="in-0 holds no offset 19 any more"):
-        begins(app, "in", "earliest", monkeypatch, 19)
+    with pytest.raises(UserError, match=rf"in-0 holds no offset {committed} \(any more\)"):
+        begins(app, "in", "earliest", monkeypatch, committed)
+
+
+@pytest.mark.parametrize(("resets", "of_the_consumer"), [((None, "earliest"), "earliest"), ((None, "latest"), "none")])
+def test_a_consumer_goes_on_by_itself_only_where_all_would_go_on_at_the_first_record_that_is_left(
+    resets: tuple[str | None, str], of_the_consumer: str
+) -> None:
+    app = App("app")
+    for topic, reset in zip(("a", "b"), resets, strict=True):
+        app.stream(topic, reset=reset).to("out")
+    clients = Clients(cast("Any", None), cast("Any", None), threading.Event())
+    assert StartOffsets(clients, "app", app.topology().sub_topologies()).consumer_reset == of_the_consumer
