@@ -27,7 +27,7 @@ from headwater.client.admin import Admin
 from headwater.client.types import topic_id_text
 from headwater.spark.sessions import is_local, register
 from headwater.spark.sinks.hadoop import HadoopFiles
-from headwater.streams.plan.frame_types import JSON_TEXT, NUMBERS, column_type
+from headwater.streams.plan.frame_types import JSON_TEXT, NUMBERS, column_type, windowed_key_type
 from headwater.streams.serdes.port import Serde
 from headwater.streams.serdes.windowed import SessionWindowedSerde, WindowedSerde
 from headwater.streams.topics.internal import ensure_frame_inputs, ensure_frame_outputs, partitions_of
@@ -127,26 +127,31 @@ def _decoded(column: "Column", serde: Serde, of_json: DataType | None) -> "Colum
 def _decoder(serde: Serde, kind: str) -> Any:
     """By the serde itself, in Spark's Python processes."""
     windowed = isinstance(serde, WindowedSerde | SessionWindowedSerde)
-    as_text = windowed and column_type(serde.inner) == JSON_TEXT  # type: ignore[attr-defined]
 
     def decode(cells: "pa.Array") -> "pa.Array":
-        import json
-
         import pyarrow as pa
 
-        from headwater.streams.frames import arrow_type
+        from headwater.streams.frames import _windowed_key, arrow_type
 
         values = [None if cell is None else serde.deserialize(cell) for cell in cells.to_pylist()]
         if windowed:
-            rows = [None if v is None else {"key": v.key, "start": v.start, "end": v.end} for v in values]
-            for row in rows:
-                if as_text and row is not None:
-                    row["key"] = json.dumps(row["key"], separators=(",", ":"), ensure_ascii=False)
-            values = rows
+            inner = serde.inner  # type: ignore[attr-defined]
+            values = [
+                None if v is None else {"key": _windowed_key(inner, v.key), "start": v.start, "end": v.end}
+                for v in values
+            ]
         return pa.array(values, arrow_type(kind))
 
     decode.__annotations__ = _ANNOTATIONS
     return decode
+
+
+def _windowed_key(inner: Serde, key: Any) -> Any:
+    """What is neither text nor a number is as it is in the topic."""
+    if inner.name == "text" or inner.name in NUMBERS:
+        return key
+    written = inner.serialize(key)
+    return written.decode() if windowed_key_type(inner) == "string" else written
 
 
 def arrow_type(kind: str) -> "pa.DataType":

@@ -12,8 +12,10 @@ import pytest
 
 from headwater.base.errors import UserError
 from headwater.streams import App, session, tumbling
+from headwater.streams.model.windows import Windowed
 from headwater.streams.plan.frame_types import column_type
 from headwater.streams.serdes.resolving import resolve
+from headwater.streams.serdes.windowed import WindowedSerde
 from headwater.streams.topics.plan import plan_topics
 
 
@@ -158,3 +160,25 @@ def test_windowed_keys_are_structs() -> None:
         point = grouped.windowed_by(windows).count().frame_point()
         assert column_type(point.key) == "struct<key:string,start:bigint,end:bigint>"
         assert column_type(point.value) == "bigint"
+
+
+@pytest.mark.parametrize(
+    ("serde", "key", "column"),
+    [
+        ("text", "a", "a"),
+        ("long", 5, 5),
+        ("bytes", b"a", b"a"),
+        ("json", {"a": "é"}, '{"a":"é"}'),
+        (Line, Line("apple", 3), '{"product":"apple","count":3}'),
+    ],
+)
+def test_the_key_of_a_window_may_be_of_any_serde(serde: Any, key: Any, column: Any) -> None:
+    """Of a typed record it is JSON text, as in a key without a window."""
+    pa = pytest.importorskip("pyarrow")
+    pytest.importorskip("pyspark")
+    from headwater.streams.frames import _decoder
+
+    windowed = WindowedSerde(resolve(serde), lambda start: start + 10)
+    cells = pa.array([windowed.serialize(Windowed(key, 20, 30)), None])
+    decode = _decoder(windowed, column_type(windowed))
+    assert decode(cells).to_pylist() == [{"key": column, "start": 20, "end": 30}, None]

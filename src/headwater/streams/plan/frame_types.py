@@ -24,14 +24,19 @@ _DEPTH_MAX: Final = 20
 def column_type(serde: Serde) -> str:
     """`json` where a schema must tell more."""
     if isinstance(serde, WindowedSerde | SessionWindowedSerde):
-        inner = column_type(serde.inner)
-        return f"struct<key:{'string' if inner == JSON_TEXT else inner},start:bigint,end:bigint>"
+        return f"struct<key:{windowed_key_type(serde.inner)},start:bigint,end:bigint>"
     kind = getattr(serde, "record_type", None)
     if kind is not None:
         return record_type(kind)
     if serde.name == "text":
         return "string"
     return JSON_TEXT if serde.name == "json" else NUMBERS.get(serde.name, "binary")
+
+
+def windowed_key_type(inner: Serde) -> str:
+    """Of the key within a windowed one. JSON is text there, also that of typed records: as in a key of its own."""
+    is_json = inner.name == "json" or getattr(inner, "record_type", None) is not None
+    return "string" if is_json else column_type(inner)
 
 
 def record_type(kind: Any, depth: int = 0) -> str:

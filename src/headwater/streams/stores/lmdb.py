@@ -1,7 +1,9 @@
 """The state of a task in LMDB: one environment in the folder `lmdb` of its directory.
 
 A database for each map, "/owner" and "/positions". LMDB writes without fsync; a commit is one LMDB transaction. Readers
-in other processes see what was written last.
+in other processes see what was written last. Each transaction that reads has a place in LMDB's table of readers, and no
+page that it may still look at is used again. A process that is killed leaves its place taken, and the table is made
+anew only when nobody has the environment open; so each write looks for readers that have died.
 
 Keys. LMDB takes up to 511 bytes. A row's key is `k` and the key, up to 500 bytes of it; keys that are longer and share
 these 500 bytes lie together in one row, `k`, the 500 bytes and a zero byte, as a sorted list of (rest of the key,
@@ -177,6 +179,7 @@ class LmdbState(DiskState[LmdbMap]):
         )
         self._meta = self._environment.open_db(_OWNERS)
         self._positions_database = self._environment.open_db(b"/positions")
+        self._environment.reader_check()
         self.reading = self._environment.begin()
 
     def _make_map(self, name: str) -> LmdbMap:
@@ -198,6 +201,7 @@ class LmdbState(DiskState[LmdbMap]):
 
     def _write_rows(self, maps: list[tuple[LmdbMap, PendingMap]], positions: Mapping[ChangelogPartition, int]) -> None:
         self.reading.abort()  # an older snapshot would keep pages from being used again
+        self._environment.reader_check()  # and so would that of a reader that has died
         try:
             while not self._written(maps, positions):
                 with self._snapshots:

@@ -312,6 +312,7 @@ class RocksReader:
         self._own = own
         self._scans: WeakSet[Rows] = WeakSet()
         self._maps: dict[str, RocksMap] = {}
+        self._database: Any = None
         self._inode = self._path.stat().st_ino
         self._open()
 
@@ -328,7 +329,7 @@ class RocksReader:
         mode = rocksdict.AccessType.secondary(str(self._own))
         options = _options()
         options.set_max_open_files(-1)  # else files that the writer has deleted since could not be read
-        self._database: Any = rocksdict.Rdict(str(self._path), options, column_families=families, access_type=mode)
+        self._database = rocksdict.Rdict(str(self._path), options, column_families=families, access_type=mode)
         self._maps = {name: RocksMap(self._database.get_column_family(name), None, self._scans) for name in families}
 
     def catch_up(self) -> None:
@@ -342,6 +343,8 @@ class RocksReader:
         return self._maps.get(name)
 
     def close(self) -> None:
-        let_go(self._database, self._maps.values(), self._scans)
+        """Again, too: it is closed already where it could not be opened again."""
+        database, self._database = self._database, None
+        if database is not None:
+            let_go(database, self._maps.values(), self._scans)
         self._maps = {}
-        del self._database
