@@ -96,6 +96,40 @@ def test_an_error_that_quotes_half_a_character_makes_a_dead_letter_as_any_other(
     assert b"nobody is called x?" in (headers["__streams.errors.stacktrace"] or b"")
 
 
+def test_an_error_that_quotes_the_whole_record_makes_a_letter_that_is_not_larger_than_topics_take() -> None:
+    """The letter was refused as too large, and the application ended at that record each time."""
+
+    def refuse(value: bytes) -> bytes:
+        raise ValueError(f"cannot read {value.decode() * 9}, which has no end")
+
+    app = App("app", value="bytes", on_error="dead_letter", dead_letter_topic="dlq")
+    app.stream("in").map_values(refuse).to("out")
+    driver = app.test()
+    driver.pipe("in", "k", b"x" * 500_000, 1)
+    (letter,) = driver.read_raw("dlq")
+    assert letter.value == b"x" * 500_000
+    assert sum(len(value or b"") for _, value in letter.headers) < 50_000
+    message = dict(letter.headers)["__streams.errors.message"] or b""
+    assert message.startswith(b"cannot read xxx")
+    assert message.endswith(b"xxx, which has no end")
+    assert b" [... 4480030 characters ...] " in message
+
+
+def test_an_error_that_cannot_say_what_it_is_makes_a_letter() -> None:
+    class Unspeakable(ValueError):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    def refuse(value: bytes) -> bytes:
+        raise Unspeakable(value)
+
+    app = App("app", value="bytes", on_error="dead_letter", dead_letter_topic="dlq")
+    app.stream("in").map_values(refuse).to("out")
+    driver = app.test()
+    driver.pipe("in", "k", b"x", 1)
+    assert dict(driver.read_raw("dlq")[0].headers)["__streams.errors.message"] == b"<exception str() failed>"
+
+
 def test_a_key_that_cannot_be_read() -> None:
     app = App("app", value="text", key="long", on_error="dead_letter")
     app.stream("in").to("out")

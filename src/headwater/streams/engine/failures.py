@@ -16,6 +16,7 @@ from headwater.streams.model.record import Headers, InputRecord, Origin, OutputR
 
 Stage = Literal["deserialization", "processing", "production"]
 Verdict = Literal["fail", "skip", "dead_letter"]
+_HEADER_CHARACTERS: Final = 20_000  # of what a dead letter tells of its error
 VERDICTS: Final = ("fail", "skip", "dead_letter")
 _OTHER_SERDE: Final = 'Records in another form need a serde, as in app.stream(topic, key="text", value="bytes"). '
 
@@ -206,6 +207,14 @@ def dead_letter_topic(policy: ErrorPolicy, application_id: str) -> str:
     return policy.dead_letter_topic or f"{application_id}-dead-letters"
 
 
+def _shortened(text: str) -> str:
+    """What somebody can read, and a header hold: errors of parsers may quote the whole record."""
+    if len(text) <= _HEADER_CHARACTERS:
+        return text
+    half = _HEADER_CHARACTERS // 2
+    return f"{text[:half]} [... {len(text) - 2 * half} characters ...] {text[-half:]}"
+
+
 def dead_letter(topic: str, failure: Failure) -> OutputRecord:
     """The record as it was read, with its own timestamp, and in headers why it is here. If it is not in memory any more
     (see `Failure`), only the headers say which record it was.
@@ -213,11 +222,12 @@ def dead_letter(topic: str, failure: Failure) -> OutputRecord:
     import traceback
 
     error, record, at = failure.error, failure.record, failure.metadata
-    stack = "".join(traceback.format_exception(error))
+    told = traceback.TracebackException.from_exception(error)  # also of an error that cannot say what it is
+    message, stack = _shortened(str(told)), _shortened("".join(told.format()))
     kind = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
     headers: Headers = (
         ("__streams.errors.exception", kind.encode()),
-        ("__streams.errors.message", str(error).encode(errors="replace")),  # half a character of the record's value
+        ("__streams.errors.message", message.encode(errors="replace")),  # half a character of the record's value
         ("__streams.errors.stacktrace", stack.encode(errors="replace")),
         ("__streams.errors.topic", None if at is None else at.topic.encode()),
         ("__streams.errors.partition", str(-1 if at is None else at.partition).encode()),

@@ -2,6 +2,7 @@
 the end.
 """
 
+import contextlib
 import threading
 from collections.abc import Callable
 
@@ -25,9 +26,10 @@ class EndCallbacks:
         callback()
 
     def end(self) -> None:
-        """By the run's thread, as the last thing that it does."""
+        """By the run's thread, as the last thing that it does. Each one is called, whatever others raise."""
         with self._lock:
             self._has_ended = True
             callbacks, self._callbacks = self._callbacks, []
-        for callback in callbacks:
-            callback()
+        with contextlib.ExitStack() as all_of_them:
+            for callback in reversed(callbacks):
+                all_of_them.callback(callback)

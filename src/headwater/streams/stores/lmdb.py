@@ -11,15 +11,16 @@ value). So order and identity stay. Not for network file systems. The file never
 is wiped.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 import lmdb
 
+from headwater.base.errors import UserError
 from headwater.streams.stores.disk_state import MOST_UNWRITTEN, DiskState, owner_of, position_row
 from headwater.streams.stores.formats import after_prefix
 from headwater.streams.stores.ordered import PendingMap
@@ -32,6 +33,8 @@ _MOST_MAPS: Final = 512
 _SHORT: Final = 500
 _PAIR: Final = Struct(">II")
 _OWNERS: Final = b"/owner"
+
+T = TypeVar("T")
 
 
 def _row_key(key: bytes) -> bytes:
@@ -168,25 +171,29 @@ class LmdbState(DiskState[LmdbMap]):
     _is_closed = False
 
     def _open_rows(self, path: Path) -> None:
-        self._environment = lmdb.open(
-            str(path),
-            map_size=_MAP_SIZE_BYTES,
-            max_dbs=_MOST_MAPS,
-            sync=False,
-            metasync=False,
-            lock=True,
-            readahead=False,
-        )
-        self._meta = self._environment.open_db(_OWNERS)
-        self._positions_database = self._environment.open_db(b"/positions")
+        try:
+            self._environment = lmdb.open(
+                str(path),
+                map_size=_MAP_SIZE_BYTES,
+                max_dbs=_MOST_MAPS,
+                sync=False,
+                metasync=False,
+                lock=True,
+                readahead=False,
+            )
+            self._meta = self._environment.open_db(_OWNERS)
+            self._positions_database = self._environment.open_db(b"/positions")
+        except lmdb.Error as error:
+            raise UserError(
+                f"The LMDB state in {path} cannot be opened",
+                str(error),
+                f"If it is damaged, delete {path}: it is restored from the changelog topics",
+            ) from error
         self._environment.reader_check()
         self.reading = self._environment.begin()
 
     def _make_map(self, name: str) -> LmdbMap:
-        self.reading.abort()
-        made = LmdbMap(self, self._environment.open_db(name.encode()))
-        self.reading = self._environment.begin()
-        return made
+        return LmdbMap(self, self._with_room(lambda: self._environment.open_db(name.encode()), nullcontext()))
 
     def _written_positions(self) -> Iterable[tuple[bytes, bytes]]:
         rows: Iterable[tuple[bytes, bytes]] = self.reading.cursor(db=self._positions_database)
@@ -196,26 +203,30 @@ class LmdbState(DiskState[LmdbMap]):
         return owner_of(self.reading.get(b"owner", db=self._meta))
 
     def _write_owner(self, row: bytes) -> None:
-        with self._environment.begin(write=True) as transaction:
-            transaction.put(b"owner", row, db=self._meta)
+        def put() -> None:
+            with self._environment.begin(write=True) as transaction:
+                transaction.put(b"owner", row, db=self._meta)
 
-    def _write_rows(self, maps: list[tuple[LmdbMap, PendingMap]], positions: Mapping[ChangelogPartition, int]) -> None:
+        self._with_room(put, self._snapshots)
+
+    def _with_room(self, change: Callable[[], T], no_snapshots: AbstractContextManager[object]) -> T:
+        """What writes, whether or not the map is full: then it is done again in one that is larger. `no_snapshots`:
+        holds off readers of other threads, where they are not held off yet; no map grows under them.
+        """
         self.reading.abort()  # an older snapshot would keep pages from being used again
         self._environment.reader_check()  # and so would that of a reader that has died
         try:
-            while not self._written(maps, positions):
-                with self._snapshots:
-                    self._environment.set_mapsize(self._environment.info()["map_size"] * 2)
+            while True:
+                try:
+                    return change()
+                except lmdb.MapFullError:
+                    with no_snapshots:
+                        self._environment.set_mapsize(self._environment.info()["map_size"] * 2)
         finally:
             self.reading = self._environment.begin()
 
-    def _written(self, maps: list[tuple[LmdbMap, PendingMap]], positions: Mapping[ChangelogPartition, int]) -> bool:
-        """False if the map is full."""
-        try:
-            self._write(maps, positions)
-        except lmdb.MapFullError:
-            return False
-        return True
+    def _write_rows(self, maps: list[tuple[LmdbMap, PendingMap]], positions: Mapping[ChangelogPartition, int]) -> None:
+        self._with_room(lambda: self._write(maps, positions), self._snapshots)
 
     def _write(self, maps: list[tuple[LmdbMap, PendingMap]], positions: Mapping[ChangelogPartition, int]) -> None:
         with self._environment.begin(write=True) as transaction:
@@ -235,27 +246,28 @@ class LmdbState(DiskState[LmdbMap]):
 
     def _wipe_rows(self) -> None:
         names = [bytes(name) for name, _ in self.reading.cursor()]
-        self.reading.abort()
-        databases = [self._environment.open_db(name) for name in names if name != _OWNERS]
-        with self._environment.begin(write=True) as transaction:
-            for database in databases:
-                transaction.drop(database, delete=False)
-        self.reading = self._environment.begin()
+
+        def drop() -> None:
+            databases = [self._environment.open_db(name) for name in names if name != _OWNERS]
+            with self._environment.begin(write=True) as transaction:
+                for database in databases:
+                    transaction.drop(database, delete=False)
+
+        self._with_room(drop, self._snapshots)
 
     def _map_names(self) -> list[str]:
         return [bytes(name).decode() for name, _ in self.reading.cursor()]
 
     def _forget_rows(self, maps: list[LmdbMap], notes: list[bytes], positions: list[ChangelogPartition]) -> None:
-        self.reading.abort()
-        try:
+        def forget() -> None:
             with self._environment.begin(write=True) as transaction:
                 for each in maps:
                     transaction.drop(each.database, delete=False)
                 self._maps["/notes"][0].apply(transaction, dict.fromkeys(notes))
                 for partition in positions:
                     transaction.delete(position_row(partition, 0)[0], db=self._positions_database)
-        finally:
-            self.reading = self._environment.begin()
+
+        self._with_room(forget, self._snapshots)
 
     def _most_unwritten(self) -> int:
         """A write copies each page that it changes. While the rows lie on few pages many may wait, as they share them;

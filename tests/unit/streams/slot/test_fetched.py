@@ -107,7 +107,8 @@ def test_a_position_that_the_log_does_not_hold_is_decided_anew(gone: Exception) 
     """A topic of a global table is read again from its beginning, which changes nothing in it."""
 
     class Gone:
-        sought: list[TopicPartition] = []
+        def __init__(self) -> None:
+            self.sought: list[TopicPartition] = []
 
         def poll_arrow(self, _timeout: float, **_limits: int) -> pa.RecordBatch:
             raise gone
