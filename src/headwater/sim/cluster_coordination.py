@@ -8,10 +8,12 @@ any more may still be carried out when the network lets it through.
 
 from typing import Final
 
+from headwater.base.ids import PartitionKey
 from headwater.base.names import CONSUMER_OFFSETS
 from headwater.broker.coordinators.placement import partition_for
 from headwater.sim.clients.client import SimClient
 from headwater.sim.cluster import ClusterWorld, TopicToMake
+from headwater.sim.cluster_checks import replica_of
 from headwater.sim.cluster_clients.administering import ClusterAdmin
 from headwater.sim.cluster_clients.coordinating import (
     ClusterClassicMember,
@@ -66,10 +68,30 @@ class ClusterCoordinatorWorld(CoordinatedStage, ClusterWorld):
 
     def coordinator_of(self, group: str) -> tuple[int, int] | None:
         """The broker that truly coordinates the group now, and the leader epoch in which it does."""
+        key = self._coordinating(group)
+        if key is None:
+            return None
+        state = self.state.partitions[key]
+        return state.leader, state.leader_epoch
+
+    def is_heard(self, group: str) -> bool:
+        """Whether all that are in sync with the group's coordinator have fetched in its term.
+
+        Until then one of them may have records of the term before that it has not. If that one leads next they hold,
+        whatever was answered meanwhile: a coordinator answers from what it has read where nothing is to be written, as
+        Apache Kafka's does, and only what is written waits for the others.
+        """
+        key = self._coordinating(group)
+        if key is None:
+            return False
+        partition = replica_of(self.node(self.state.partitions[key].leader), key)
+        return partition is not None and (partition.in_sync is None or partition.in_sync.confirmed >= 0)
+
+    def _coordinating(self, group: str) -> PartitionKey | None:
         index = partition_for(group, _OFFSETS_PARTITIONS)
-        for state in self.state.partitions.values():
+        for key, state in self.state.partitions.items():
             if state.topic == CONSUMER_OFFSETS and state.partition == index:
-                return state.leader, state.leader_epoch
+                return key
         return None
 
     def topics_to_make(self) -> list[TopicToMake]:

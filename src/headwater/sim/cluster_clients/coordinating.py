@@ -45,9 +45,10 @@ class GroupMember(ClusterCoordinated):
     group: str
 
     def was_coordinated_by(self, term: tuple[int, int] | None) -> bool:
-        """By one broker from then until now, and it is the one that was asked."""
+        """By one broker from then until now, the one that was asked, and all in sync have heard of its term."""
         now = self.world.coordinator_of(self.group)
-        return now is not None and now == term and now[0] == self.coordinator(GROUP, self.group)
+        is_asked = now is not None and now == term and now[0] == self.coordinator(GROUP, self.group)
+        return is_asked and self.world.is_heard(self.group)
 
 
 class ClusterClassicMember(ClusterCoordinated, ClassicMember):
@@ -57,7 +58,7 @@ class ClusterClassicMember(ClusterCoordinated, ClassicMember):
 class ClusterConsumerMember(GroupMember, ConsumerMember):
     """A coordinator that was deposed and does not know it yet may tell a member that it owns what another has been
     given. So a member counts as an owner only by the word of one that truly coordinated, from the question to the
-    answer.
+    answer, and whose word the next one cannot undo (`is_heard`).
     """
 
     _term: tuple[int, int] | None = None

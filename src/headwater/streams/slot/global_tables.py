@@ -62,7 +62,7 @@ class GlobalTables:
         self._state.commit({})
         return follow
 
-    def __contains__(self, topic: str) -> bool:
+    def __contains__(self, topic: object) -> bool:
         return topic in self._topics
 
     def update(self, record: InputRecord) -> None:
