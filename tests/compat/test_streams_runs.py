@@ -383,7 +383,10 @@ def test_the_reset_decides_where_retention_overtakes_a_running_application(
     app.stream(bench.input, reset=reset).map_values(slow).to(bench.output)
     partition = TopicPartition(bench.input, 0)
     fetch_little = {"max.partition.fetch.bytes": 1024, "fetch.max.bytes": 1024}
-    with Producer(bootstrap_servers=bench.brokers, batch_size=200) as producer, Admin(bench.brokers) as admin:
+    with (
+        Producer(bootstrap_servers=bench.brokers, batch_size=200) as producer,
+        Admin(bootstrap_servers=bench.brokers) as admin,
+    ):
         for result in [producer.send(bench.input, b"old-%d" % number, partition=0) for number in range(3000)]:
             result.result()
         admin.alter_group_offsets(app.name, {partition: 0, TopicPartition(bench.input, 1): 0})
