@@ -12,7 +12,6 @@ import logging
 import secrets
 import socket
 import threading
-import time
 from typing import Any, Final, Protocol
 
 from headwater.spark.slots.frames import SILENCE_S, Channel, ChannelClosed
@@ -65,7 +64,7 @@ class SlotServer:
         self._links: dict[int, SlotLink] = {}
         self._threads: set[threading.Thread] = set()
         self._losses: dict[int, int] = {}
-        self._closing = False
+        self._closing = threading.Event()
         self._ending = False
         self._socket = socket.create_server((host, 0))
         self.port: int = self._socket.getsockname()[1]
@@ -97,7 +96,7 @@ class SlotServer:
             return max(self._losses.values(), default=0)
 
     def close(self) -> None:
-        self._closing = True
+        self._closing.set()
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)  # wakes `accept`
         self._acceptor.join()
@@ -114,13 +113,13 @@ class SlotServer:
             try:
                 connection, _ = self._socket.accept()
             except OSError as error:
-                if self._closing:
+                if self._closing.is_set():
                     return
                 _log.warning("slots cannot connect for now error=%s", error)  # no descriptor is left, for example
-                time.sleep(_ACCEPT_PAUSE_S)
+                self._closing.wait(_ACCEPT_PAUSE_S)
                 continue
             with self._lock:
-                if self._closing or len(self._threads) >= _CONNECTIONS_MAX:
+                if self._closing.is_set() or len(self._threads) >= _CONNECTIONS_MAX:
                     connection.close()
                     continue
                 thread = threading.Thread(
@@ -143,7 +142,7 @@ class SlotServer:
         except (ChannelClosed, OSError) as error:
             if link is not None:
                 self._lost(link.number, hello.tries_before + 1)
-            if not self._closing:
+            if not self._closing.is_set():
                 _log.warning("a slot is gone slot=%s reason=%s", "?" if link is None else link.number, error)
         finally:
             connection.close()

@@ -147,7 +147,7 @@ class ApplicationLead:
 
     def join_run(self) -> None:
         """The same, but whoever hears of the end may still be called: it may be who waits here."""
-        self._thread.is_over.wait()
+        self._thread.end.wait()
 
     @property
     def running(self) -> bool:
@@ -403,10 +403,7 @@ class ApplicationLead:
         """What went wrong for the moment; raises what does not pass."""
         try:
             ask()
-        except TimeoutError as error:
-            self._warn(error)
-            return error
-        except KafkaError as error:
+        except (KafkaError, TimeoutError) as error:
             if not passes(error):
                 raise
             self._warn(error)

@@ -16,7 +16,6 @@ class RunThread:
         self._run, self._before_end = run, before_end
         self.started = threading.Event()  # by `run` when all is open; in any case at its end
         self.error: BaseException | None = None
-        self.is_over = threading.Event()  # the run; whoever hears of its end may still be called
         self.end = EndCallbacks()
         self._thread = threading.Thread(target=self._main, name=name, daemon=True)
 
@@ -53,5 +52,4 @@ class RunThread:
         finally:
             self._before_end()
             self.started.set()
-            self.is_over.set()
             self.end.end()

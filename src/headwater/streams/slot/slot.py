@@ -240,9 +240,7 @@ class Slot:
         """The membership; a coordinator that is away or moves is asked again the next time."""
         try:
             self._lead.tick()
-        except TimeoutError as error:
-            self._warn("the group does not answer", error)
-        except KafkaError as error:
+        except (KafkaError, TimeoutError) as error:
             if not passes(error):
                 raise
             self._warn("the group does not answer", error)

@@ -15,6 +15,7 @@ from pathlib import Path
 from struct import Struct
 from typing import ClassVar, Final, Generic, Self, TypeVar
 
+from headwater.base.errors import UserError
 from headwater.streams.stores.ordered import CommittedMap, PendingMap
 from headwater.streams.stores.snapshot import StateSnapshot
 from headwater.streams.stores.spec import StoreSpec
@@ -218,6 +219,14 @@ class DiskState(ABC, Generic[Map]):
             mark_clean(self._directory)
         finally:
             os.close(self._lock)
+
+
+def cannot_be_opened(kind: str, path: Path, error: Exception) -> UserError:
+    return UserError(
+        f"The {kind} state in {path} cannot be opened",
+        str(error),
+        f"If it is damaged, delete {path}: it is restored from the changelog topics",
+    )
 
 
 def position_row(partition: ChangelogPartition, offset: int) -> tuple[bytes, bytes]:

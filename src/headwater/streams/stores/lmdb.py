@@ -20,8 +20,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 import lmdb
 
-from headwater.base.errors import UserError
-from headwater.streams.stores.disk_state import MOST_UNWRITTEN, DiskState, owner_of, position_row
+from headwater.streams.stores.disk_state import MOST_UNWRITTEN, DiskState, cannot_be_opened, owner_of, position_row
 from headwater.streams.stores.formats import after_prefix
 from headwater.streams.stores.ordered import PendingMap
 from headwater.streams.stores.snapshot import StateSnapshot
@@ -184,16 +183,15 @@ class LmdbState(DiskState[LmdbMap]):
             self._meta = self._environment.open_db(_OWNERS)
             self._positions_database = self._environment.open_db(b"/positions")
         except lmdb.Error as error:
-            raise UserError(
-                f"The LMDB state in {path} cannot be opened",
-                str(error),
-                f"If it is damaged, delete {path}: it is restored from the changelog topics",
-            ) from error
+            raise cannot_be_opened("LMDB", path, error) from error
         self._environment.reader_check()
         self.reading = self._environment.begin()
 
     def _make_map(self, name: str) -> LmdbMap:
-        return LmdbMap(self, self._with_room(lambda: self._environment.open_db(name.encode()), nullcontext()))
+        database = self._written(
+            lambda transaction: self._environment.open_db(name.encode(), transaction), nullcontext()
+        )
+        return LmdbMap(self, database)
 
     def _written_positions(self) -> Iterable[tuple[bytes, bytes]]:
         rows: Iterable[tuple[bytes, bytes]] = self.reading.cursor(db=self._positions_database)
@@ -203,38 +201,39 @@ class LmdbState(DiskState[LmdbMap]):
         return owner_of(self.reading.get(b"owner", db=self._meta))
 
     def _write_owner(self, row: bytes) -> None:
-        def put() -> None:
-            with self._environment.begin(write=True) as transaction:
-                transaction.put(b"owner", row, db=self._meta)
+        self._written(lambda transaction: transaction.put(b"owner", row, db=self._meta))
 
-        self._with_room(put, self._snapshots)
-
-    def _with_room(self, change: Callable[[], T], no_snapshots: AbstractContextManager[object]) -> T:
-        """What writes, whether or not the map is full: then it is done again in one that is larger. `no_snapshots`:
-        holds off readers of other threads, where they are not held off yet; no map grows under them.
+    def _written(self, change: Callable[[Any], T], no_snapshots: AbstractContextManager[object] | None = None) -> T:
+        """One transaction that writes; if the map is full, again in one that is larger. `no_snapshots`: what
+        holds off readers of other threads, under whom no map grows; the state's own lock if nothing is said.
         """
         self.reading.abort()  # an older snapshot would keep pages from being used again
         self._environment.reader_check()  # and so would that of a reader that has died
         try:
             while True:
                 try:
-                    return change()
+                    with self._environment.begin(write=True) as transaction:
+                        return change(transaction)
                 except lmdb.MapFullError:
-                    with no_snapshots:
+                    with no_snapshots or self._snapshots:
                         self._environment.set_mapsize(self._environment.info()["map_size"] * 2)
         finally:
             self.reading = self._environment.begin()
 
     def _write_rows(self, maps: list[tuple[LmdbMap, PendingMap]], positions: Mapping[ChangelogPartition, int]) -> None:
-        self._with_room(lambda: self._write(maps, positions), self._snapshots)
+        self._written(lambda transaction: self._write(transaction, maps, positions))
 
-    def _write(self, maps: list[tuple[LmdbMap, PendingMap]], positions: Mapping[ChangelogPartition, int]) -> None:
-        with self._environment.begin(write=True) as transaction:
-            self._check_owner(owner_of(transaction.get(b"owner", db=self._meta)))
-            for committed, pending in maps:
-                committed.apply(transaction, pending.unwritten, pending.unwritten_floor)
-            for partition, offset in positions.items():
-                transaction.put(*position_row(partition, offset), db=self._positions_database)
+    def _write(
+        self,
+        transaction: Any,
+        maps: list[tuple[LmdbMap, PendingMap]],
+        positions: Mapping[ChangelogPartition, int],
+    ) -> None:
+        self._check_owner(owner_of(transaction.get(b"owner", db=self._meta)))
+        for committed, pending in maps:
+            committed.apply(transaction, pending.unwritten, pending.unwritten_floor)
+        for partition, offset in positions.items():
+            transaction.put(*position_row(partition, offset), db=self._positions_database)
 
     @contextmanager
     def snapshot(self) -> Iterator[StateSnapshot]:
@@ -247,27 +246,25 @@ class LmdbState(DiskState[LmdbMap]):
     def _wipe_rows(self) -> None:
         names = [bytes(name) for name, _ in self.reading.cursor()]
 
-        def drop() -> None:
-            databases = [self._environment.open_db(name) for name in names if name != _OWNERS]
-            with self._environment.begin(write=True) as transaction:
-                for database in databases:
-                    transaction.drop(database, delete=False)
+        def drop(transaction: Any) -> None:
+            for name in names:
+                if name != _OWNERS:
+                    transaction.drop(self._environment.open_db(name, transaction), delete=False)
 
-        self._with_room(drop, self._snapshots)
+        self._written(drop)
 
     def _map_names(self) -> list[str]:
         return [bytes(name).decode() for name, _ in self.reading.cursor()]
 
     def _forget_rows(self, maps: list[LmdbMap], notes: list[bytes], positions: list[ChangelogPartition]) -> None:
-        def forget() -> None:
-            with self._environment.begin(write=True) as transaction:
-                for each in maps:
-                    transaction.drop(each.database, delete=False)
-                self._maps["/notes"][0].apply(transaction, dict.fromkeys(notes))
-                for partition in positions:
-                    transaction.delete(position_row(partition, 0)[0], db=self._positions_database)
+        def forget(transaction: Any) -> None:
+            for each in maps:
+                transaction.drop(each.database, delete=False)
+            self._maps["/notes"][0].apply(transaction, dict.fromkeys(notes))
+            for partition in positions:
+                transaction.delete(position_row(partition, 0)[0], db=self._positions_database)
 
-        self._with_room(forget, self._snapshots)
+        self._written(forget)
 
     def _most_unwritten(self) -> int:
         """A write copies each page that it changes. While the rows lie on few pages many may wait, as they share them;

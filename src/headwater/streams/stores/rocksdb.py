@@ -20,8 +20,7 @@ from weakref import WeakSet
 
 import rocksdict
 
-from headwater.base.errors import UserError
-from headwater.streams.stores.disk_state import DiskState, owner_of, position_row
+from headwater.streams.stores.disk_state import DiskState, cannot_be_opened, owner_of, position_row
 from headwater.streams.stores.ordered import CommittedMap, PendingMap
 from headwater.streams.stores.snapshot import StateSnapshot
 from headwater.streams.stores.state import ChangelogPartition, Owner, StateClosed
@@ -205,11 +204,7 @@ class RocksState(DiskState[RocksMap]):
             self._positions = self._families.get(_POSITIONS) or self._new_family(_POSITIONS)
         except Exception as error:
             self._database, self._families = None, {}
-            raise UserError(
-                f"The RocksDB state in {path} cannot be opened",
-                str(error),
-                f"If it is damaged, delete {path}: it is restored from the changelog topics",
-            ) from error
+            raise cannot_be_opened("RocksDB", path, error) from error
 
     def _family(self, name: str) -> RocksMap:
         handle = self._database.get_column_family_handle(name)

@@ -109,20 +109,24 @@ def test_a_slot_that_is_a_task_of_sparks_says_which_try_it_is(monkeypatch: pytes
     assert (greeting(5).number, greeting(5).tries_before) == (5, 0)
 
 
-def test_a_process_without_descriptors_does_not_spin_over_who_wants_to_connect(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_without_descriptors_does_not_spin_over_who_wants_to_connect() -> None:
     """One core of the driver was busy with it, and nothing told why no slot came."""
-    pauses: list[float] = []
+    pauses: list[float | None] = []
 
     class Full:
         def accept(self) -> Any:
             if len(pauses) == 3:
-                port._closing = True
+                port._closing.set()
             raise OSError(errno.EMFILE, "Too many open files")
 
+    class Closing(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            pauses.append(timeout)
+            return self.is_set()
+
     port: Any = object.__new__(SlotServer)
-    port._closing, port._socket = False, Full()
-    monkeypatch.setattr(slot_links, "time", SimpleNamespace(sleep=pauses.append), raising=False)
-    stopper = threading.Timer(20, lambda: setattr(port, "_closing", True))
+    port._closing, port._socket = Closing(), Full()
+    stopper = threading.Timer(20, port._closing.set)
     stopper.start()
     port._accept()
     stopper.cancel()

@@ -63,10 +63,6 @@ class _Full:
             self._check()
         return self._environment.begin(write=write)
 
-    def open_db(self, name: bytes) -> Any:
-        self._check()
-        return self._environment.open_db(name)
-
     def set_mapsize(self, size: int) -> None:
         self._environment.set_mapsize(size)
         self._is_full = False
