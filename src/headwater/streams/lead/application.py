@@ -45,7 +45,7 @@ _NOTHING: Final = messages.Progress("", 0, {})
 class _Event:
     kind: Literal["joined", "gone", "said", "expect", "pause", "stop"]
     link: SlotLink | None = None
-    message: messages.Message | None = None
+    message: messages.OfApplication | None = None
     slots: tuple[int, ...] = ()
     error: UserError | None = None
 
@@ -103,7 +103,7 @@ class ApplicationLead:
     def gone(self, link: SlotLink) -> None:
         self._events.put(_Event("gone", link))
 
-    def said(self, link: SlotLink, message: messages.Message) -> None:
+    def said(self, link: SlotLink, message: messages.OfApplication) -> None:
         self._events.put(_Event("said", link, message))
 
     def expect(self, slots: tuple[int, ...]) -> None:
@@ -269,8 +269,9 @@ class ApplicationLead:
             assert link is not None
             self._hear(link, event.message)
 
-    def _hear(self, link: SlotLink, message: messages.Message) -> None:
-        if link.life not in self._links:
+    def _hear(self, link: SlotLink, message: messages.OfApplication) -> None:
+        """An earlier run of the same name may still end in the slot: what it says is not of this one."""
+        if link.life not in self._links or message.run != self._run_started.number:
             return
         now, slot = _now_ms(), (link.number, link.life)
         match message:

@@ -7,14 +7,14 @@ running. What slots say goes to the application that it is about. No state but w
 
 import threading
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from headwater.base.errors import UserError
 from headwater.spark.slots.frames import FRAME_MAX_BYTES, SILENCE_S
 from headwater.spark.slots.slot_links import SlotLink, SlotServer
 from headwater.streams.lead.application import ApplicationLead
 from headwater.streams.lead.status_server import Published, publish
-from headwater.streams.protocol.slot_messages import CODEC, Message
+from headwater.streams.protocol.slot_messages import CODEC, Message, OfApplication
 from headwater.streams.query.server import QueryServer
 from headwater.streams.query.slots import LeadDirectory
 from headwater.streams.slot.program import Program
@@ -180,10 +180,10 @@ class SlotRuntime:
                 each.joined(link)
 
     def said(self, link: SlotLink, message: Message) -> None:
-        name: Any = getattr(message, "application", None)
-        application = self._applications.get(name)
-        if application is not None:
-            application.said(link, message)
+        if isinstance(message, OfApplication):
+            application = self._applications.get(message.application)
+            if application is not None:
+                application.said(link, message)
 
     def gone(self, link: SlotLink) -> None:
         with self._lock:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from headwater.spark.slots.message_codec import EndLease, Heartbeat, Hello, Leaving, MessageCodec
 
-# From a slot
+# From a slot. `run`: the number that the slot was introduced with; an earlier run of the name may still say something
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,7 @@ class Ready:
     application: str
     states: list[str]
     place: str = ""
+    run: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,7 @@ class Owned:
     grant: int
     tasks: list[str]
     standbys: list[str] = field(default_factory=list)
+    run: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,7 @@ class AskProducer:
     """A transaction failed, or nobody knows how it ended: the slot needs its producer id with another epoch."""
 
     application: str
+    run: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,7 @@ class CommitOffsets:
 
     application: str
     offsets: list[Any]
+    run: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,7 @@ class Progress:
     errors: list[Any] = field(default_factory=list)
     standbys: list[Any] = field(default_factory=list)
     queries: str = ""
+    run: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +78,7 @@ class Released:
     """
 
     application: str
+    run: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +86,7 @@ class GaveUp:
     """The slot has let go of the application's tasks without a commit; a transaction of it may be open."""
 
     application: str
+    run: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +97,7 @@ class Failed:
     what: str
     why: str = ""
     hint: str = ""
+    run: int = 0
 
 
 # From the lead
@@ -166,9 +174,8 @@ class StopApplication:
     application: str
 
 
-FromSlot = (
-    Hello | Heartbeat | Ready | Owned | AskProducer | CommitOffsets | Progress | Released | GaveUp | Failed | Leaving
-)  # fmt: skip
+OfApplication = Ready | Owned | AskProducer | CommitOffsets | Progress | Released | GaveUp | Failed
+FromSlot = Hello | Heartbeat | OfApplication | Leaving
 FromLead = Introduce | Assign | Pause | Producer | OffsetsCommitted | NewMember | StopApplication | EndLease
 Message = FromSlot | FromLead
 CODEC: Final = MessageCodec(*Message.__args__)

@@ -18,6 +18,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -65,7 +66,7 @@ class HostedApplication:
         self.name = introduced.application
         self._number = number
         self._introduced = introduced
-        self._send = send
+        self._send_to_lead = send
         self._changed = threading.Condition()
         self._wanted: messages.Assign | None = None
         self._member: messages.NewMember | None = None  # the last that was told; it may come before there is a lead
@@ -129,19 +130,22 @@ class HostedApplication:
         copies = standbys.rows() if standbys is not None else []
         errors = standbys.errors if standbys is not None else []
         if slot is None:
-            return messages.Progress(self.name, self._fetched_before, {}, [], errors, copies, url)
+            return messages.Progress(self.name, self._fetched_before, {}, [], errors, copies, url, self._introduced.run)
         report = slot.report
-        shown = (dict(slot.dropped), report.rows(slot.tasks), report.errors + errors, copies, url)
+        shown = (dict(slot.dropped), report.rows(slot.tasks), report.errors + errors, copies, url, self._introduced.run)
         return messages.Progress(self.name, self._fetched_before + slot.fetched, *shown)
 
     # The application's thread
+
+    def _send(self, message: messages.OfApplication) -> None:
+        self._send_to_lead(replace(message, run=self._introduced.run))
 
     def _main(self) -> None:
         if self._before is not None:  # it may hold the directories of tasks
             self._before.join()
             self._before = None
         try:
-            told: messages.Message = self._run()
+            told: messages.OfApplication = self._run()
         except (Stopped, LeadLost, ChannelClosed):
             told = messages.GaveUp(self.name)
         except UserError as error:
@@ -154,7 +158,7 @@ class HostedApplication:
             with contextlib.suppress(ChannelClosed):
                 self._send(told)
 
-    def _run(self) -> messages.Message:
+    def _run(self) -> messages.OfApplication:
         pickled = base64.b64decode(self._introduced.program)
         program: Program = pickle.loads(pickled)  # noqa: S301 - from the lead, which has proved that it is
         with Admin(program.settings.for_admins) as admin:

@@ -32,7 +32,7 @@ class RemoteLead:
         self,
         introduced: messages.Introduce,
         admin: Admin,
-        send: Callable[[messages.Message], None],
+        send: Callable[[messages.OfApplication], None],
         stopping: threading.Event,
     ) -> None:
         """`stopping`: the application is to end in this slot. Its last commit may still have something to ask."""
@@ -91,7 +91,7 @@ class RemoteLead:
         self.member_changed(answer.generation, answer.member_id)
         return protocol.SlotProducer(name, answer.producer_id, answer.producer_epoch)
 
-    def _ask(self, question: messages.Message) -> messages.Producer | messages.OffsetsCommitted:
+    def _ask(self, question: messages.OfApplication) -> messages.Producer | messages.OffsetsCommitted:
         """One question at a time. An answer that is there before it is an earlier run's in this slot: taken for this
         one, it would leave each later question with the answer to the one before, an epoch that is fenced.
         """

@@ -5,6 +5,7 @@ test says.
 import queue
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,6 +26,7 @@ from headwater.streams.slot.settings import RunSettings
 from headwater.streams.topics.plan import TopicPlan
 
 PATIENCE_S = 120
+RUN = 5
 
 
 class Cluster(Lead):
@@ -50,7 +52,7 @@ class Cluster(Lead):
                         raise Stopped
                 return self.member()
             case protocol.TakeRunNumber():
-                return 5
+                return RUN
             case protocol.FindSlotIds():
                 return ("app-slot-7",)
             case protocol.StillMember(member):
@@ -97,8 +99,8 @@ class FakeSlot(SlotLink):
     def next(self) -> Any:
         return self._told.get(timeout=PATIENCE_S)
 
-    def say(self, message: messages.Message) -> None:
-        self._lead.said(self, message)
+    def say(self, message: messages.OfApplication, run: int = RUN) -> None:
+        self._lead.said(self, replace(message, run=run))
 
     def get_ready(self) -> messages.Introduce:
         introduced: messages.Introduce = self.next()
@@ -161,7 +163,7 @@ def _stop(world: World, *slots: FakeSlot) -> None:
 def test_slots_are_told_who_they_are_and_what_they_have(world: World) -> None:
     slot = world.slot(0)
     introduced = slot.get_ready()
-    assert (introduced.run, introduced.generation, introduced.member_id) == (5, 1, "me")
+    assert (introduced.run, introduced.generation, introduced.member_id) == (RUN, 1, "me")
     assert (introduced.producer_id, introduced.producer_epoch) == (1, 2)
     assert world.cluster.taken == ["app-slot-7", "app-slot-0"]  # those of earlier runs are fenced first
     other = world.slot(1)
@@ -425,3 +427,26 @@ def test_an_application_is_stopped_while_it_still_joins(error: UserError | None)
     if error is not None:
         with pytest.raises(UserError, match="Spark is gone"):
             world.lead.wait()
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        messages.Released("app"),
+        messages.GaveUp("app"),
+        messages.Failed("app", "The earlier run failed"),
+        messages.AskProducer("app"),
+        messages.CommitOffsets("app", [["in", 1, 9, ""]]),
+    ],
+)
+def test_what_an_earlier_run_still_says_is_not_of_this_one(world: World, late: messages.OfApplication) -> None:
+    """It ends in the slot while the next one begins: its last word made the lead forget the slot that had just come."""
+    first, second = world.slot(0), world.slot(1)
+    first.next()
+    first.say(late, run=RUN - 1)
+    first.say(messages.Ready("app", []))
+    second.get_ready()
+    assert (first.follow(), second.follow()) == (["0_0"], ["0_1"])
+    assert world.cluster.taken == ["app-slot-7", "app-slot-0", "app-slot-1"]
+    assert not world.cluster.offsets
+    _stop(world, first, second)

@@ -20,6 +20,7 @@ from headwater.streams.slot import hosted_application
 from headwater.streams.slot.hosted_application import HostedApplication
 from headwater.streams.slot.open_task import Stopped
 
+RUN = 5
 PATIENCE_S = 120
 
 
@@ -103,7 +104,7 @@ class Hosted:
         self.told: queue.SimpleQueue[messages.Message] = queue.SimpleQueue()
         program = base64.b64encode(pickle.dumps(FakeProgram())).decode()
         self.application = HostedApplication(
-            0, messages.Introduce("app", program, 5, 1, "me", "lead", 7, 0), self._hear
+            0, messages.Introduce("app", program, RUN, 1, "me", "lead", 7, 0), self._hear
         )
 
     def _hear(self, message: messages.Message) -> None:
@@ -117,7 +118,7 @@ class Hosted:
 
     def get_ready(self) -> None:
         place = f"{socket.gethostname()}:{(Fate.directory / 'cluster').resolve()}"
-        assert self.next() == messages.Ready("app", [], place)
+        assert self.next() == messages.Ready("app", [], place, run=RUN)
 
     def stop(self) -> messages.Message:
         self.application.stop()
@@ -140,9 +141,9 @@ def test_a_slot_that_has_tasks_again_has_another_producer_epoch_though_it_has_re
     hosted.get_ready()
     for grant, tasks in enumerate((["0_0"], [], ["0_0"])):
         hosted.application.assign(messages.Assign("app", grant, tasks))
-        assert hosted.next() == messages.Owned("app", grant, tasks)
+        assert hosted.next() == messages.Owned("app", grant, tasks, run=RUN)
     assert [(each.producer_id, each.epoch) for each in Fate.made] == [(7, 0), (7, 1)]
-    assert hosted.stop() == messages.Released("app")
+    assert hosted.stop() == messages.Released("app", run=RUN)
     assert Fate.closed == 2
 
 
@@ -151,11 +152,11 @@ def test_a_slot_that_is_opened_while_its_application_is_paused_is_paused() -> No
     hosted.get_ready()
     hosted.application.pause(True)
     hosted.application.assign(messages.Assign("app", 1, ["0_0"]))
-    assert hosted.next() == messages.Owned("app", 1, ["0_0"])
+    assert hosted.next() == messages.Owned("app", 1, ["0_0"], run=RUN)
     assert Fate.slot.is_paused()
     hosted.application.pause(False)
     assert not Fate.slot.is_paused()
-    assert hosted.stop() == messages.Released("app")
+    assert hosted.stop() == messages.Released("app", run=RUN)
 
 
 def test_brokers_that_are_away_while_a_slot_starts_are_asked_again() -> None:
@@ -164,9 +165,9 @@ def test_brokers_that_are_away_while_a_slot_starts_are_asked_again() -> None:
     hosted.get_ready()
     Fate.troubles = [KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "nobody answers"), TimeoutError("nor now")]
     hosted.application.assign(messages.Assign("app", 1, ["0_0"]))
-    assert hosted.next() == messages.Owned("app", 1, ["0_0"])
+    assert hosted.next() == messages.Owned("app", 1, ["0_0"], run=RUN)
     assert (len(Fate.made), Fate.closed) == (3, 2)
-    assert hosted.stop() == messages.Released("app")
+    assert hosted.stop() == messages.Released("app", run=RUN)
 
 
 def test_what_does_not_pass_is_told_at_once() -> None:
@@ -184,21 +185,21 @@ def test_tasks_are_given_up_where_something_has_failed_and_closed_where_it_has_n
     hosted.get_ready()
     Fate.turns = [Stopped()]
     hosted.application.assign(messages.Assign("app", 1, ["0_0"]))
-    assert hosted.next() == messages.Owned("app", 1, ["0_0"])
-    assert hosted.next() == messages.GaveUp("app")
+    assert hosted.next() == messages.Owned("app", 1, ["0_0"], run=RUN)
+    assert hosted.next() == messages.GaveUp("app", run=RUN)
     hosted.application.join()
     assert (Fate.given_up, Fate.closed) == (1, 1)
     hosted = Hosted()
     hosted.get_ready()
     hosted.application.assign(messages.Assign("app", 1, ["0_0"]))
-    assert hosted.next() == messages.Owned("app", 1, ["0_0"])
-    assert hosted.stop() == messages.Released("app")
+    assert hosted.next() == messages.Owned("app", 1, ["0_0"], run=RUN)
+    assert hosted.stop() == messages.Released("app", run=RUN)
     assert (Fate.given_up, Fate.closed) == (1, 2)
 
 
 def test_a_slot_that_is_to_stop_does_not_wait_for_brokers() -> None:
     Fate.troubles = [TimeoutError("nobody answers")] * 1_000_000
-    assert Hosted().stop() == messages.GaveUp("app")
+    assert Hosted().stop() == messages.GaveUp("app", run=RUN)
 
 
 def test_a_member_is_told_to_the_lead_before_a_newer_one_can_come(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,4 +231,4 @@ def test_a_member_is_told_to_the_lead_before_a_newer_one_can_come(monkeypatch: p
     hosted.get_ready()
     hosted.application.answer(messages.NewMember("app", 3, "me"))
     assert (told, others) == ([2, 3], [])
-    assert hosted.stop() == messages.Released("app")
+    assert hosted.stop() == messages.Released("app", run=RUN)

@@ -20,6 +20,7 @@ from headwater.streams.protocol import task_ownership as protocol
 from headwater.streams.slot import hosted_application
 from headwater.streams.slot.host import SlotHost
 
+RUN = 5
 PATIENCE_S = 120
 
 
@@ -114,7 +115,7 @@ class Driven:
 
     def introduce(self, name: str) -> None:
         program = base64.b64encode(pickle.dumps(Program())).decode()
-        self.take(messages.Introduce(name, program, 5, 1, "me", "lead", 7, 0))
+        self.take(messages.Introduce(name, program, RUN, 1, "me", "lead", 7, 0))
 
     def next(self) -> Any:
         return self.said.get(timeout=PATIENCE_S)
@@ -141,7 +142,7 @@ def test_an_application_that_comes_again_while_its_earlier_run_is_busy_holds_up_
     driven.introduce("app")
     assert driven.ready() == "app"
     driven.take(messages.Assign("app", 1, ["0_0"]))
-    assert driven.next() == messages.Owned("app", 1, ["0_0"])
+    assert driven.next() == messages.Owned("app", 1, ["0_0"], run=RUN)
 
     driven.introduce("app")  # the earlier run is in its user's code
     driven.introduce("other")
@@ -156,7 +157,7 @@ def test_an_application_that_comes_again_while_its_earlier_run_is_busy_holds_up_
     driven.take(messages.Assign("app", 2, ["0_0"]))
     Fate.let_go.set()
     assert driven.ready() == "app"
-    assert driven.next() == messages.Owned("app", 2, ["0_0"])
+    assert driven.next() == messages.Owned("app", 2, ["0_0"], run=RUN)
     assert [(each.generation, each.member_id) for each in Fate.members] == [(1, "me"), (2, "me too")]
     assert driven.host.records == 6, "those of the earlier run are counted, too"
     driven.host.beat(2e9)
@@ -168,7 +169,7 @@ def test_a_pause_is_heard_while_an_application_is_busy(driven: Driven) -> None:
     assert driven.ready() == "app"
     driven.take(messages.Pause("app", paused=True))
     driven.take(messages.Assign("app", 1, ["0_0"]))
-    assert driven.next() == messages.Owned("app", 1, ["0_0"])
+    assert driven.next() == messages.Owned("app", 1, ["0_0"], run=RUN)
     assert Fate.slot.is_paused()
     driven.take(messages.Pause("other", paused=False))  # which is not here
     assert Fate.slot.is_paused()
@@ -180,7 +181,7 @@ def test_a_lease_that_ends_while_an_earlier_run_is_busy_waits_for_both(driven: D
     driven.introduce("app")
     assert driven.ready() == "app"
     driven.take(messages.Assign("app", 1, ["0_0"]))
-    assert driven.next() == messages.Owned("app", 1, ["0_0"])
+    assert driven.next() == messages.Owned("app", 1, ["0_0"], run=RUN)
     driven.introduce("app")
     driven.take(EndLease())
     assert not driven.host.done
