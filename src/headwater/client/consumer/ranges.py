@@ -166,7 +166,7 @@ class RangeReader:
         core, engine = self._core, self._engine
         engine.submit(lambda: core.assign_range(partition, start, end))
         clock = engine.kernel.clock
-        heard_at = clock()
+        heard_at, reached = clock(), start
         try:
             while given_up is None or not given_up():
                 take, made = taker()
@@ -176,8 +176,9 @@ class RangeReader:
                     self._go_on(partition, end, lost)
                     continue
                 if came:
-                    heard_at = clock()
                     yield made()
+                if came or position != reached:  # it moves over aborted batches, too
+                    heard_at, reached = clock(), position
                 if position >= end:
                     return
                 if not came:
