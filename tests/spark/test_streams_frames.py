@@ -164,6 +164,7 @@ def test_frames_are_read_once(
         f.concat(f.lit("p"), "id").alias("product"),
         (f.col("id") * 1.5).alias("price"),
         f.lit(None).cast("string").alias("note"),
+        f.lit("2026-01-01 00:00:00.123456").cast("timestamp").alias("at"),
     )
     source = spark.readStream.format("headwater").option("kafka.bootstrap.servers", broker.bootstrap_servers)
     numbers = source.option("subscribe", f"{name}-src").option("startingOffsets", "earliest").load()
@@ -172,11 +173,12 @@ def test_frames_are_read_once(
     def make() -> App:
         app = App(name, brokers=broker.bootstrap_servers)
         static = app.from_df(lambda session: prices, "prices", key_column="product", partitions=3)
-        static.map_values(lambda row: [row["product"], row["price"], row["note"]]).to(f"{name}-out")
+        static.map_values(lambda row: [row["product"], row["price"], row["note"], row["at"]]).to(f"{name}-out")
         app.from_df(numbers, "numbers", value="long").map_values(lambda number: number + 1).to(f"{name}-out")
         return app
 
-    expected = {b'["p0",0.0,null]', b'["p1",1.5,null]', b'["p2",3.0,null]', *(str(n).encode() for n in range(1, 11))}
+    priced = {f'["p{n}",{1.5 * n},null,"2026-01-01T00:00:00.123456Z"]'.encode() for n in range(3)}
+    expected = priced | {str(n).encode() for n in range(1, 11)}
     for _ in range(2):  # the second run finds everything written
         with make().run_here(state_dir=tmp_path / "state"):
             found = written(broker, f"{name}-out", 13)

@@ -360,9 +360,16 @@ def _encoded(frame: DataFrame, name: str, column: "Column", serde: Serde) -> "Co
     )
 
 
+_JSON_OPTIONS: Final = {
+    "ignoreNullFields": "false",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS][XXXXX]",  # Spark's own ones end with the milliseconds
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]",
+}
+
+
 def _json_text(column: "Column") -> "Column":
     """Of any type, which `to_json` alone does not take; null stays null, which is a tombstone."""
-    whole = functions.to_json(functions.array(column), {"ignoreNullFields": "false"})
+    whole = functions.to_json(functions.array(column), _JSON_OPTIONS)
     text = functions.substring(whole, functions.lit(2), functions.length(whole) - 2)
     return functions.when(column.isNotNull(), text)
 
