@@ -14,7 +14,7 @@ from headwater.client import Admin, Consumer, NewTopic, Producer, TopicPartition
 from headwater.streams import App, ErrorPolicy, Processor, Record, key_value_store
 from headwater.streams.lead.local_run import LocalRun
 from headwater.streams.query import connect
-from headwater.streams.slot import commit_writer
+from headwater.streams.slot import commit_writer, partition_counts
 from headwater.testing import Broker
 
 
@@ -258,6 +258,28 @@ def test_a_run_whose_output_is_deleted_ends_and_says_so(
             run.stop()
         admin.create_topics([NewTopic(bench.output, 2, 1)])
     bench.read_from_the_beginning()
+    with bench.app.run_here(state_dir=tmp_path, commit_interval_ms=50):
+        assert bench.read(1) == [(b"k", b"2")]
+
+
+def test_a_run_whose_input_is_deleted_ends_and_says_so(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It idled for ever, as if there were nothing to read."""
+    monkeypatch.setattr(partition_counts, "REFRESH_S", 0.2)
+    bench.app.stream(bench.input).to(bench.output)
+    ended = threading.Event()
+    run = bench.app.run_here(state_dir=tmp_path, commit_interval_ms=50)
+    run.on_end(ended.set)
+    bench.send("k", "1")
+    assert bench.read(1) == [(b"k", b"1")]
+    with Admin(bootstrap_servers=bench.brokers) as admin:
+        admin.delete_topics([bench.input])
+        assert ended.wait(120)
+        with pytest.raises(UserError, match=f"The topic {bench.input}, which the application reads, is not there"):
+            run.stop()
+        admin.create_topics([NewTopic(bench.input, 2, 1)])
+    bench.send("k", "2")
     with bench.app.run_here(state_dir=tmp_path, commit_interval_ms=50):
         assert bench.read(1) == [(b"k", b"2")]
 

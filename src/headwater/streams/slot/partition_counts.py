@@ -2,25 +2,39 @@
 to.
 
 A count is asked for once and asked again by time, never per record. What tasks read must not grow while they run: a
-task per partition was planned at the start, so more of them end the run with an error for people. What they write to
-may grow. While the cluster does not answer, what was known holds. Owned by the slot, whose thread calls it.
+task per partition was planned at the start, so more of them end the run with an error for people, and so does a topic
+that was deleted. What they write to may grow. While the cluster does not answer, what was known holds. Owned by the
+slot, whose thread calls it.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 from headwater.base.errors import KafkaError, UserError
 from headwater.streams.engine.failures import ClusterFailure
 
 REFRESH_S: Final = 10.0
+GONE_TIMES: Final = 3  # in a row: a broker that has just started may not know all topics yet
 
 Ask = Callable[[Iterable[str]], Mapping[str, int]]  # the counts of those topics that are there
+AskGone = Callable[[Iterable[str]], Collection[str]]  # which topics brokers say are not there
 
 
 class PartitionCounts:
-    def __init__(self, ask: Ask, read: Mapping[str, int], written: Iterable[str] = ()) -> None:
-        """`read`: the topics that the run was planned with. `written`: those to ask for before the first record."""
-        self._ask = ask
+    def __init__(
+        self,
+        ask: Ask,
+        read: Mapping[str, int],
+        written: Iterable[str] = (),
+        ask_gone: AskGone = lambda _: (),
+        may_go: Collection[str] = (),
+    ) -> None:
+        """`read`: the topics that the run was planned with; `may_go`: those of them that it can do without. `written`:
+        those to ask for before the first record.
+        """
+        self._ask, self._ask_gone = ask, ask_gone
+        self._needed = read.keys() - set(may_go)
+        self._gone: dict[str, int] = {}  # how often in a row a topic was said not to be there
         self._read = dict(read)
         self._known = dict(read)
         self._wanted = set(written)
@@ -49,16 +63,25 @@ class PartitionCounts:
         return found[topic]
 
     def refresh(self, now: float) -> None:
-        """Asks again when it is time. Raises UserError if a topic that is read has more partitions than at the
-        start.
+        """Asks again when it is time. Raises UserError if a topic that is read has more partitions than at the start,
+        or was deleted.
         """
         if now < self._refresh_at:
             return
         self._refresh_at = now + REFRESH_S
         try:
             found = self._ask(sorted(self._wanted | self._known.keys()))
+            gone = self._ask_gone(silent) if (silent := sorted(self._needed - found.keys())) else ()
         except (KafkaError, TimeoutError):
             return
+        self._gone = {topic: self._gone.get(topic, 0) + 1 for topic in gone}
+        for topic, times in self._gone.items():
+            if times >= GONE_TIMES:
+                raise UserError(
+                    f"The topic {topic}, which the application reads, is not there any more",
+                    "it was deleted while the application ran",
+                    "Create it and start the application again; it begins there as its reset says",
+                )
         for topic, count in found.items():
             planned = self._read.get(topic)
             if planned is not None and count > planned:  # fewer is what a broker says that has not heard yet

@@ -24,7 +24,7 @@ from headwater.streams.topics.internal import (
     ensure_topics,
     partitions_of,
 )
-from headwater.streams.topics.patterns import with_topics_named
+from headwater.streams.topics.patterns import topics_of_patterns, with_topics_named
 from headwater.streams.topics.plan import TopicPlan, external_topics, partitioned_outputs, plan_topics
 from headwater.streams.topology.topology import SubTopology
 
@@ -65,10 +65,14 @@ def prepare(app: "App", settings: RunSettings) -> Program:
     check_installed({plan.spec.lies_in(app.store_type) for plan in topology.stores.values()})
     with Admin(settings.for_admins) as admin:
         ensure_frame_inputs(admin, topology)
+        of_patterns: set[str] = set()
         if any(source.pattern is not None for source in topology.sources()):
-            topology = with_topics_named(topology, app.name, [topic.name for topic in admin.list_topics()])
+            names = [topic.name for topic in admin.list_topics()]
+            of_patterns = topics_of_patterns(topology, app.name, names)
+            topology = with_topics_named(topology, app.name, names)
         known = partitions_of(admin, external_topics(topology))
         topics = plan_topics(app.name, topology, known, app.internal_topics)
+        topics.of_patterns = of_patterns
         state = settings.state_dir / app.name / (admin.describe_cluster().cluster_id or "cluster")
         with_patterns = app.topology()  # what matches them may change
         check_upgrade(

@@ -43,7 +43,7 @@ from headwater.streams.slot.slot_report import SlotReport
 from headwater.streams.slot.start_offsets import StartOffsets
 from headwater.streams.stores.state import Owner
 from headwater.streams.stores.task_counts import write_task_counts
-from headwater.streams.topics.internal import partitions_of
+from headwater.streams.topics.internal import partitions_of, topics_gone
 
 _log: Final = logging.getLogger("headwater.streams")
 _AT_ONCE: Final = 20_000  # records of a task before the next one has its turn
@@ -492,5 +492,7 @@ def new_slot(
         lambda names: partitions_of(lead.admin, names),
         program.topics.sources | program.topics.globals,
         program.partitioned_outputs,
+        lambda names: topics_gone(lead.admin, names),
+        program.topics.of_patterns,
     )
     return Slot(lead, run, name, program, counts, tasks, stopping)

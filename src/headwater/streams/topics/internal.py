@@ -17,6 +17,13 @@ def partitions_of(admin: Admin, topics: Iterable[str]) -> dict[str, int]:
     return {topic.name: len(topic.partitions) for topic in found if topic.partitions}
 
 
+def topics_gone(admin: Admin, topics: Iterable[str]) -> set[str]:
+    """Of which brokers say that there is no such topic; not those of which they say nothing for another reason."""
+    wanted = sorted(set(topics))
+    found = admin.run(lambda session: metadata(session, wanted)) if wanted else []
+    return {topic.name for topic in found if topic.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+
 def ensure_topics(admin: Admin, topics: list[InternalTopic]) -> None:
     found = partitions_of(admin, (topic.name for topic in topics))
     for topic in topics:

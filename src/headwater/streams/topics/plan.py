@@ -30,6 +30,7 @@ class TopicPlan:
     tasks: dict[int, int] = field(default_factory=dict)
     sources: dict[str, int] = field(default_factory=dict)  # every topic that tasks read -> partitions
     globals: dict[str, int] = field(default_factory=dict)
+    of_patterns: set[str] = field(default_factory=set)  # of the sources: they match a pattern, nobody has named them
     internal: list[InternalTopic] = field(default_factory=list)
     frames: list[InternalTopic] = field(default_factory=list)  # that DataFrames read
 

@@ -9,7 +9,7 @@ from headwater.streams import App, tumbling
 from headwater.streams.engine.failures import ClusterFailure
 from headwater.streams.engine.task import Task
 from headwater.streams.model.record import InputRecord
-from headwater.streams.slot.partition_counts import REFRESH_S, PartitionCounts
+from headwater.streams.slot.partition_counts import GONE_TIMES, REFRESH_S, PartitionCounts
 from headwater.streams.topics.plan import partitioned_outputs
 
 
@@ -18,12 +18,16 @@ class Cluster:
         self.counts = counts
         self.asked = 0
         self.away = False
+        self.unsaid: set[str] = set()  # brokers do not say whether these are there
 
     def __call__(self, topics: Iterable[str]) -> Mapping[str, int]:
         self.asked += 1
         if self.away:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "nobody answers")
         return {topic: self.counts[topic] for topic in topics if topic in self.counts}
+
+    def gone(self, topics: Iterable[str]) -> list[str]:
+        return [topic for topic in topics if topic not in self.counts and topic not in self.unsaid]
 
 
 def _windowed() -> App:
@@ -92,3 +96,38 @@ def test_what_was_known_holds_while_the_cluster_is_away_or_a_broker_is_behind() 
     cluster.counts = {"in": 1, "out": 2}
     counts.refresh(2 * REFRESH_S)
     assert (counts("in"), counts("out")) == (2, 3)
+
+
+def test_an_input_that_is_deleted_ends_the_run_when_it_was_said_often_enough() -> None:
+    """The run idled for ever, and said nothing. A broker that has just started may not know all topics, though."""
+    cluster = Cluster(**{"in": 2, "side": 1})
+    counts = PartitionCounts(cluster, {"in": 2, "side": 1}, (), cluster.gone)
+    looks = iter(range(1_000))
+
+    def look(times: int) -> None:
+        for _ in range(times):
+            counts.refresh(next(looks) * REFRESH_S)
+
+    look(1)
+    del cluster.counts["in"]
+    look(GONE_TIMES - 1)
+    cluster.counts["in"] = 2
+    look(1)
+    del cluster.counts["in"]
+    look(GONE_TIMES - 1)
+    cluster.away = True
+    look(GONE_TIMES)
+    cluster.away, cluster.unsaid = False, {"in"}
+    look(GONE_TIMES)
+    cluster.unsaid = set()
+    look(GONE_TIMES - 1)
+    with pytest.raises(UserError, match="The topic in, which the application reads, is not there any more"):
+        look(1)
+
+
+def test_a_run_goes_on_without_a_topic_that_matched_its_pattern() -> None:
+    cluster = Cluster()
+    counts = PartitionCounts(cluster, {"orders-1": 2}, (), cluster.gone, {"orders-1"})
+    for number in range(10):
+        counts.refresh(number * REFRESH_S)
+    assert counts("orders-1") == 2
