@@ -576,6 +576,7 @@ def test_transactions(same: Callable[..., Ran], java: Java, broker_address: str,
     assert f"{filled}-1" in described
     producers = same("transactions", "describe-producers", "--topic", filled, "--partition", "1").stdout
     assert re.search(r"\t5 +\t\n", producers), producers  # where the transaction begins
+    same("transactions", "describe-producers", "--topic", filled, "--partition", "1", "--broker-id", "0")
     same("transactions", "find-hanging", "--topic", filled)
     hanging = same("transactions", "find-hanging", "--topic", filled, "--max-transaction-timeout", "-1")
     assert filled not in hanging.stdout  # its coordinator knows it

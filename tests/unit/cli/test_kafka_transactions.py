@@ -15,7 +15,7 @@ def aborted(*arguments: str, producers: tuple[ActiveProducer, ...] = ()) -> list
     asked: list[Any] = []
     admin = SimpleNamespace(
         abort_transaction=lambda *what: asked.append(what),
-        describe_producers=lambda partitions: {each: list(producers) for each in partitions},
+        describe_producers=lambda partitions, broker_id=None: {each: list(producers) for each in partitions},
     )
     parser = transactions.make_parser()
     typed = parser.parse_args(["--bootstrap-server", "h:1", "abort", "--topic", "t", "--partition", "0", *arguments])

@@ -1,8 +1,9 @@
 """DescribeProducers (key 61), version 0: the producers that a partition's log knows, and where their open transactions
 begin.
 
-Asked of the leader. What is told is what decides on the next batch: epoch, last sequence (-1 when no batch is known),
-the newest timestamp, the epoch of the coordinator that wrote the last marker.
+Asked of any broker that has a replica: what it tells is that replica's. What is told is what decides on the next
+batch: epoch, last sequence (-1 when no batch is known), the newest timestamp, the epoch of the coordinator that wrote
+the last marker.
 """
 
 from typing import TYPE_CHECKING
@@ -42,7 +43,7 @@ def _describe(broker: "Broker", topic: str, index: int) -> PartitionResponse:
     result = PartitionResponse(partition_index=index, error_code=0, error_message=None, active_producers=[])
     try:
         validate_topic_name(topic)
-        log = broker.partition(topic, index).log
+        log = broker.replica_of(broker.image.topic(topic).topic_id, index).log
     except KafkaError as problem:
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if problem.code == ErrorCode.UNKNOWN_TOPIC_ID else problem.code
         result.error_code, result.error_message = int(code), problem.message

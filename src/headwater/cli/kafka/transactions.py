@@ -73,7 +73,7 @@ def make_parser() -> "ArgumentParser":
     described = commands.add_parser("describe", help="describe the state of an active transactional-id")
     described.add_argument("--transactional-id", required=True)
     producers = commands.add_parser("describe-producers", help="describe the active producers of a partition")
-    producers.add_argument("--broker-id", type=int, help="taken; the leader is asked")
+    producers.add_argument("--broker-id", type=int, help="broker whose replica is asked; the leader's by default")
     _partition_arguments(producers, required=True)
     aborted = commands.add_parser("abort", help="abort a hanging transaction")
     _partition_arguments(aborted, required=True)
@@ -128,12 +128,17 @@ def _describe(admin: "Admin", typed: Any) -> None:
     sys.stdout.write(table(columns, [row]))
 
 
-def _producers_of(admin: "Admin", partition: TopicPartition) -> "list[ActiveProducer]":
+def _producers_of(admin: "Admin", partition: TopicPartition, broker_id: int | None = None) -> "list[ActiveProducer]":
     from headwater.cli.kafka.exits import message_of
 
-    found = admin.describe_producers([partition])[partition]
+    found: list[ActiveProducer] | KafkaError
+    try:
+        found = admin.describe_producers([partition], broker_id=broker_id)[partition]
+    except KafkaError as error:  # there is no such broker
+        found = error
     if isinstance(found, KafkaError):
-        raise Stop(1, f"Failed to describe producers for partition {partition} on leader: {message_of(found)}")
+        where = "leader" if broker_id is None else f"broker {broker_id}"
+        raise Stop(1, f"Failed to describe producers for partition {partition} on {where}: {message_of(found)}")
     return found
 
 
@@ -142,7 +147,7 @@ def _describe_producers(admin: "Admin", typed: Any) -> None:
     columns.append("CurrentTransactionStartOffset")
     rows = [
         [*each[:5], each.transaction_start_offset if each.transaction_start_offset >= 0 else None]
-        for each in _producers_of(admin, TopicPartition(typed.topic, typed.partition))
+        for each in _producers_of(admin, TopicPartition(typed.topic, typed.partition), typed.broker_id)
     ]
     sys.stdout.write(table(columns, rows))
 

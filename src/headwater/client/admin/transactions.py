@@ -141,24 +141,33 @@ async def describe_transaction(session: Session, transactional_id: str) -> Trans
 
 
 async def describe_producers(
-    session: Session, partitions: Iterable[TopicPartition]
+    session: Session, partitions: Iterable[TopicPartition], *, broker_id: int | None = None
 ) -> dict[TopicPartition, list[ActiveProducer] | KafkaError]:
-    """Who has written to these partitions lately, as their leaders know it."""
+    """Who has written to these partitions lately, as their leaders know it, or as the replicas of one broker do."""
+    wanted = list(partitions)
+    if broker_id is not None:
+        answer = await of_broker(session, broker_id, _of_producers(wanted), producers.DescribeProducersResponse)
+        return _told(answer)
 
     async def ask(link: Link, asked: list[TopicPartition]) -> dict[TopicPartition, list[ActiveProducer] | KafkaError]:
-        topics = [producers.TopicRequest(name=name, partition_indexes=at) for name, at in by_topic(asked).items()]
-        response = await link.call(
-            producers.DescribeProducersRequest(topics=topics), producers.DescribeProducersResponse
-        )
-        return {
-            TopicPartition(answered.name, each.partition_index): error_for(each.error_code, each.error_message)
-            if each.error_code
-            else [_producer(state) for state in each.active_producers]
-            for answered in response.topics
-            for each in answered.partitions
-        }
+        return _told(await link.call(_of_producers(asked), producers.DescribeProducersResponse))
 
-    return await of_leaders(session, partitions, ask)
+    return await of_leaders(session, wanted, ask)
+
+
+def _of_producers(partitions: list[TopicPartition]) -> producers.DescribeProducersRequest:
+    topics = [producers.TopicRequest(name=name, partition_indexes=at) for name, at in by_topic(partitions).items()]
+    return producers.DescribeProducersRequest(topics=topics)
+
+
+def _told(response: producers.DescribeProducersResponse) -> dict[TopicPartition, list[ActiveProducer] | KafkaError]:
+    return {
+        TopicPartition(answered.name, each.partition_index): error_for(each.error_code, each.error_message)
+        if each.error_code
+        else [_producer(state) for state in each.active_producers]
+        for answered in response.topics
+        for each in answered.partitions
+    }
 
 
 def _producer(state: producers.ProducerState) -> ActiveProducer:

@@ -56,3 +56,14 @@ def test_producers_with_their_sequences_and_open_transactions(lab: Any) -> None:
 )
 def test_partitions_that_are_not_here(lab: Any, topic: str, index: int, code: str) -> None:
     assert ErrorCode(describe(lab, topic, index).error_code).name == code
+
+
+def test_a_follower_tells_of_its_own_replica(lab: Any) -> None:
+    """`kafka-transactions describe-producers --broker-id` asks it; it was refused, as if it had nothing to tell."""
+    now = lab.clock.now_ms()
+    batch = build_batch([Record(0, now, None, b"v")], producer_id=70, producer_epoch=4, base_sequence=0)
+    partition = lab.broker.partition("t", 0)
+    partition.append_internal(memoryview(batch), now)
+    partition.is_leader = False
+    found = describe(lab, "t", 0)
+    assert [(each.producer_id, each.producer_epoch) for each in found.active_producers] == [(70, 4)]

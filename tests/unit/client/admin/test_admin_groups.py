@@ -361,3 +361,5 @@ def test_producers_of_a_partition_and_the_end_of_a_hanging_transaction(world: Wo
     assert world.run(describe_producers(session, [T1])) == {T1: [ActiveProducer(7, 1, -1, 3, 5, 9)]}
     world.run(abort_transaction(session, T1, 7, 1, -1))
     assert world.asked == [(2, "DescribeProducers"), (2, "WriteTxnMarkers")]
+    world.run(describe_producers(session, [T1], broker_id=1))
+    assert world.asked[-1] == (1, "DescribeProducers")
