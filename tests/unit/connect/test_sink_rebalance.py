@@ -379,7 +379,7 @@ def test_a_partition_is_given_up_though_its_flush_fails(
 
 
 class Letters:
-    """A dead letter topic. `lost`: what is sent to it does not arrive."""
+    """A dead letter topic. `lost`: what is sent to it does not arrive, which the next flush tells."""
 
     def __init__(self, lost: bool) -> None:
         self.lost, self.sent, self.safe = lost, 0, 0
@@ -394,6 +394,7 @@ class Letters:
 
     def flush(self) -> None:
         if self.lost and self.sent:
+            self.lost = False
             raise ConnectError("the dead letter topic is away")
         self.safe = self.sent
 
@@ -483,6 +484,75 @@ def test_a_record_that_a_task_made_itself_is_a_dead_letter_by_the_converters(mon
     monkeypatch.setattr(Group, "poll", lambda group, timeout: given(group, timeout, [good]))
     run(monkeypatch, lambda g: g.assign(ZERO), task=Own(refusals=0), **more)
     assert letters.records == [ConsumerRecord("t", 0, 3, -1, 0, b"k", b'{"b":2}', (), -1)]
+
+
+class Reporting(Refusing):
+    """Reports the first record of each put."""
+
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        super().put(records)
+        for each in records[:1]:
+            self.context.report(each, ValueError("no row"))
+
+
+DEAD_LETTERS = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "dead"}
+
+
+def test_nothing_is_committed_behind_a_dead_letter_that_was_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The task failed over it, and its last commit, when it left the group, covered the record all the same."""
+    groups: list[Group] = []
+
+    def first(group: Group) -> None:
+        groups.append(group)
+        group.assign(ZERO)
+
+    monkeypatch.setattr(sink, "DeadLetters", Letters(lost=True))
+    with pytest.raises(ConnectError, match="away"):
+        run(monkeypatch, first, nothing, nothing, task=Reporting(0), **DEAD_LETTERS)
+    assert groups[0].committed == {}
+
+
+def test_a_dead_letter_that_is_found_lost_when_a_partition_goes_fails_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its partition's last commit found it, and nobody else heard: the next commit of the others covered their records
+    too.
+    """
+    groups: list[Group] = []
+
+    def first(group: Group) -> None:
+        groups.append(group)
+        group.assign(ZERO, ONE)
+
+    def away(group: Group) -> None:
+        group.revoke(ONE)
+
+    monkeypatch.setattr(sink, "DeadLetters", Letters(lost=True))
+    monkeypatch.setattr(Refusing, "context", None, raising=False)
+    task = Reporting(0)
+    with pytest.raises(ConnectError, match="away"):
+        run(monkeypatch, first, away, nothing, task=task, **DEAD_LETTERS)
+    assert groups[0].committed == {}
+
+
+def test_what_a_task_resumes_gives_nothing_while_the_connector_is_paused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with Kafka Connect: a paused connector went on moving records when its task had room again."""
+    task = Refusing(0)
+
+    def full(group: Group) -> None:
+        group.assign(ZERO)
+        task.context.pause(ZERO)
+        task.context._worker.set_paused(True)
+
+    def drained(group: Group) -> None:
+        assert ZERO in group.paused
+        task.context.resume(ZERO)
+
+    def still_paused(group: Group) -> None:
+        assert ZERO in group.paused
+        task.context._worker.set_paused(False)
+
+    group, _ = run(monkeypatch, full, drained, still_paused, nothing, nothing, task=task)
+    assert task.put_offsets == [(0, 0), (0, 1)]
+    assert group.committed == {ZERO: 2}
 
 
 def given(group: Group, timeout: float, records: list[ConsumerRecord]) -> list[ConsumerRecord]:

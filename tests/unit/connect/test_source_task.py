@@ -5,6 +5,7 @@ The producer is in memory, and threads wait for events alone.
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -305,3 +306,39 @@ def test_a_task_tells_its_state_though_its_herder_stops_listening_just_then() ->
     task.start()
     assert task.join(PATIENCE_S)
     assert (task.state, task.trace) == (State.UNASSIGNED, None)
+
+
+class Acknowledged(SourceTask):
+    """Gives nothing more until it knows that what it gave has arrived, like a session of a message queue."""
+
+    def __init__(self) -> None:
+        self.polls, self.open, self.done = 0, list[object](), threading.Event()
+
+    def start(self, props: Mapping[str, str]) -> None: ...
+
+    def poll(self) -> list[SourceRecord] | None:
+        if self.open or self.polls == 3:
+            self.done.set()
+            time.sleep(0.01)
+            return None
+        self.polls += 1
+        self.open.append(f"v{self.polls}")
+        return [numbered(self.polls)]
+
+    def commit_record(self, record: SourceRecord, metadata: object) -> None:
+        del metadata
+        self.open.remove(record.value)
+
+    def stop(self) -> None: ...
+
+
+def test_a_plugin_is_told_what_has_arrived_before_the_next_poll(producer: MemoryProducer) -> None:
+    """It was with the next commit of offsets, a minute later: one batch a minute."""
+    task = Acknowledged()
+    worker = worker_task(task, ConnectorOffsets(MemoryOffsetStore(), "c"))
+    worker._flush_interval_s = 3600.0
+    worker.start()
+    assert task.done.wait(PATIENCE_S)
+    worker.begin_stop()
+    assert worker.join(PATIENCE_S)
+    assert producer.values == [b"v1", b"v2", b"v3"]

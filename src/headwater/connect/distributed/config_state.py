@@ -32,6 +32,7 @@ class ConfigState:
     configs: dict[str, Config] = field(default_factory=dict)
     targets: dict[str, State] = field(default_factory=dict)
     tasks: dict[str, tuple[Config, ...]] = field(default_factory=dict)
+    targeted: dict[str, int] = field(default_factory=dict)  # how often a connector was told to run, pause or stop
     made: dict[str, int] = field(default_factory=dict)  # how often there was a new connector of this name
     generations: dict[str, int] = field(default_factory=dict)  # how many sets of tasks a connector has had
     applied: dict[str, Config] = field(default_factory=dict)  # the config for which the tasks were made
@@ -47,6 +48,7 @@ class ConfigState:
             configs=dict(self.configs),
             targets=dict(self.targets),
             tasks=dict(self.tasks),
+            targeted=dict(self.targeted),
             made=dict(self.made),
             generations=dict(self.generations),
             applied=dict(self.applied),
@@ -76,6 +78,7 @@ class ConfigState:
             case TargetState(name, state):
                 assert state is not None
                 self.targets[name] = state
+                self.targeted[name] = self.targeted.get(name, 0) + 1
             case TaskConfig(task, config):
                 self._deferred.setdefault(task.connector, {})[task.number] = config
             case TasksCommit(name, count):

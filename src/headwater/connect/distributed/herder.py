@@ -454,9 +454,13 @@ class DistributedHerder:
                 wishes, self._wishes = self._wishes, []
             if assignment.revoked:
                 self._assignment_done(assignment)
-            self._work.start_what_is_not(assignment.assigned, state)
-            for wish in wishes:
-                self._grant(wish, state)
+            try:
+                self._work.start_what_is_not(assignment.assigned, state)
+                while wishes:
+                    self._grant(wishes.pop(0), state)
+            finally:
+                with self._known:
+                    self._wishes[:0] = wishes  # of a step that has failed: they were promised
             restart_s = self._work.restart_failed(state)
             if self._work.publish_tasks(self._configs.snapshot()):
                 wait_s = _AGAIN_S

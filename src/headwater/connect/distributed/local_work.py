@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from headwater.base.errors import KafkaError
 from headwater.connect.api import SinkConnector, SourceConnector
 from headwater.connect.config.definition import ConfigDef
 from headwater.connect.config.secrets import forms_of, redacted, secrets_in
@@ -56,6 +57,7 @@ class LocalConnector:
     config: Config
     made: int  # which connector of this name it is: one may be deleted and made again at once
     target: State
+    targeted: int  # how often it was told its target
     state: State = State.UNASSIGNED
     plugin: Plugin | None = None
     connector: SourceConnector | SinkConnector | None = None
@@ -196,12 +198,15 @@ class LocalWork:
     # Connectors
 
     def _bring_connector(self, name: str, state: ConfigState) -> None:
-        local, target = self._connectors.get(name), state.target(name)
+        local, target, targeted = self._connectors.get(name), state.target(name), state.targeted.get(name, 0)
         if local is None:
-            local = self._connectors[name] = LocalConnector(name, state.configs[name], state.made[name], target)
-            self._start_connector(local, state)
+            made = LocalConnector(name, state.configs[name], state.made[name], target, targeted)
+            self._connectors[name] = made
+            self._start_connector(made, state)
             return
-        if local.target is target:
+        is_told, local.targeted = targeted != local.targeted, targeted
+        if local.target is target:  # it may have been another meanwhile: a stop takes the tasks away
+            local.unpublished = local.unpublished or (is_told and target is State.RUNNING)
             return
         before, local.target = local.target, target
         if target is State.STOPPED:
@@ -254,7 +259,7 @@ class LocalWork:
         try:
             self._around.publish(name, wanted)
             local.unpublished = False
-        except ConnectError as error:
+        except (ConnectError, KafkaError, TimeoutError) as error:
             logger.info("event=tasks-not-published connector=%r reason=%r", name, str(error)[:500])
 
     def _task_configs(self, local: LocalConnector) -> list[dict[str, str]]:

@@ -69,7 +69,7 @@ class Sending:
                     self._drop(self.submitted.submit(record.source_partition, record.source_offset), record)
                 else:
                     self.send(record)
-                if len(self._outcomes) >= _UNTOLD_MAX:
+                if self._worker.arrived_is_done and len(self._outcomes) >= _UNTOLD_MAX:
                     self.tell_arrived()
         return True
 

@@ -18,7 +18,7 @@ from headwater.client import Consumer, ConsumerRecord, WakeupError
 from headwater.client.errors import passes
 from headwater.connect.api import Offsets, SinkTask
 from headwater.connect.data.record import SinkRecord
-from headwater.connect.errors import RetriableError
+from headwater.connect.errors import ConnectError, RetriableError
 from headwater.connect.java_regex import compile_java
 from headwater.connect.metrics.names import SINK
 from headwater.connect.runtime.dead_letters import DeadLetters
@@ -60,8 +60,10 @@ class SinkContext:
         self._worker.consumer.pause(*partitions)
 
     def resume(self, *partitions: TopicPartition) -> None:
+        """At once, or when the connector is resumed and a put that waits has ended."""
         self.held.difference_update(partitions)
-        self._worker.consumer.resume(*partitions)
+        if self._worker.reads:
+            self._worker.consumer.resume(*partitions)
 
     def request_commit(self) -> None:
         self.commit_requested = True
@@ -108,6 +110,11 @@ class SinkWorkerTask(WorkerTask):
         self.consumer: Consumer
         self._consuming: Consumer | None = None
 
+    @property
+    def reads(self) -> bool:
+        """Whether partitions may give records now."""
+        return not (self.paused or self._waiting)
+
     def wake(self) -> None:
         super().wake()
         consumer = self._consuming
@@ -124,6 +131,7 @@ class SinkWorkerTask(WorkerTask):
         self._owned: set[TopicPartition] = set()
         self._batch: Sequence[SinkRecord] = []
         self._waiting = False  # a put is to be tried again: nothing may be read
+        self._letter_lost: ConnectError | None = None
         self._gone: set[TopicPartition] = set()  # taken away since the batch was read
         self._topics_seen: set[str] = set()
         self._subscribed: list[str] = []
@@ -306,8 +314,17 @@ class SinkWorkerTask(WorkerTask):
             raise given_up from error
 
     def flush_reports(self) -> None:
+        """Raises from the first dead letter on that is lost: its record is not done, so nothing behind it may be
+        committed in this run, also not when partitions are given up.
+        """
+        if self._letter_lost is not None:
+            raise self._letter_lost
         if self._dead is not None:
-            self._dead.flush()
+            try:
+                self._dead.flush()
+            except ConnectError as lost:
+                self._letter_lost = lost
+                raise
 
     # Partitions and commits
 

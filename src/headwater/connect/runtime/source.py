@@ -90,6 +90,7 @@ class _StopOnce:
 
 
 class SourceWorkerTask(WorkerTask):
+    arrived_is_done = True  # nothing undoes a record that is in Kafka: the plugin may be told of it
     transaction_context: TransactionContext | None = None
     commit_requested = False  # by the plugin
 
@@ -196,6 +197,7 @@ class SourceWorkerTask(WorkerTask):
                 if self.paused:
                     continue
                 sending.check()
+                sending.tell_arrived()  # a poll may give nothing until it knows that the last one's have arrived
                 records = self._poll(task, tolerance)
                 if not sending.send_all(records or ()):
                     return

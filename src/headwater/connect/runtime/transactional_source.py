@@ -96,6 +96,8 @@ class RequestedBoundaries:
 
 
 class ExactlyOnceSourceTask(SourceWorkerTask):
+    arrived_is_done = False  # its transaction may be aborted
+
     def __init__(
         self,
         task_id: TaskId,

@@ -2,8 +2,11 @@
 
 from typing import Any, NamedTuple
 
+import pytest
+
 from headwater.connect.distributed import config_records
 from headwater.connect.distributed.config_records import ConfigRecord, ConnectorConfig, LoggerLevel, Restart
+from headwater.connect.distributed.group_protocol import Assignment
 from headwater.connect.distributed.herder import DistributedHerder
 from headwater.connect.distributed.stores import Command, ConfigStore
 
@@ -65,3 +68,37 @@ def test_a_restart_is_for_workers_that_are_there() -> None:
     assert topic.commands == []
     topic.read(restart)
     assert topic.commands == [restart]
+
+
+class Work:
+    """The first look fails, as nothing that is expected does; then all is well."""
+
+    def __init__(self) -> None:
+        self.fails = True
+        self.restarted: list[str] = []
+
+    def stop_what_is_not(self, *_: object) -> None: ...
+
+    def start_what_is_not(self, *_: object) -> None:
+        if self.fails:
+            self.fails = False
+            raise RuntimeError("unforeseen")
+
+    def restart(self, wish: Restart, _state: object) -> None:
+        self.restarted.append(wish.connector)
+
+    def restart_failed(self, *_: object) -> None: ...
+
+    def publish_tasks(self, *_: object) -> bool:
+        return False
+
+
+def test_a_restart_that_was_promised_happens_though_the_look_before_it_fails() -> None:
+    topic, work = Topic(), Work()
+    herder: Any = topic.herder
+    herder._work, herder._assignment = work, Assignment("leader", "url", frozenset())
+    topic.read(Restart("first", False, False), Restart("second", False, False))
+    with pytest.raises(RuntimeError):
+        herder._step()
+    herder._step()
+    assert work.restarted == ["first", "second"]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from headwater.base.errors import ErrorCode, KafkaError
 from headwater.connect.api import SourceConnector, SourceTask
 from headwater.connect.config.worker import WorkerConfig
 from headwater.connect.distributed.assignor import CONNECTOR
@@ -150,3 +151,29 @@ def test_what_a_connector_says_counts_as_long_as_it_runs(work: LocalWork, around
     first.context.raise_error(ConnectError("the wrong password"))
     work.connector_failed(*around.said[0])
     assert around.states == [State.RUNNING, State.FAILED]
+
+
+def test_a_connector_that_is_stopped_and_resumed_between_two_looks_has_its_tasks(
+    work: LocalWork, around: Around
+) -> None:
+    """It ran without any: the stop had taken them away, and nobody saw that it had been stopped."""
+    look(work, around.apply(ConnectorConfig("c", CONFIG)))
+    around.apply(TasksCommit("c", 0), TargetState("c", State.STOPPED))
+    look(work, around.apply(TargetState("c", State.RUNNING)))
+    assert around.state.task_ids("c") == [TaskId("c", 0)]
+    look(work, around.state.snapshot())
+    assert (len(Plain.made), around.published) == (1, 2)
+
+
+@pytest.mark.parametrize("error", [KafkaError(ErrorCode.REQUEST_TIMED_OUT, "away"), TimeoutError("away")])
+def test_tasks_that_could_not_be_written_are_written_later(work: LocalWork, around: Around, error: Exception) -> None:
+    """On the leader itself brokers that are away ended the look, and with it all that was to be done in it."""
+    publish, around.publish = around.publish, lambda *_: _raise(error)  # type: ignore[method-assign]
+    look(work, around.apply(ConnectorConfig("c", CONFIG)))
+    around.publish = publish  # type: ignore[method-assign]
+    look(work, around.state.snapshot())
+    assert around.state.task_ids("c") == [TaskId("c", 0)]
+
+
+def _raise(error: Exception) -> None:
+    raise error

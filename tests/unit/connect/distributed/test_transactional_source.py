@@ -15,7 +15,7 @@ from headwater.connect.data.record import SourceRecord
 from headwater.connect.data.schema import STRING
 from headwater.connect.errors import ConnectError
 from headwater.connect.plugins import Catalog, Kind
-from headwater.connect.runtime import source
+from headwater.connect.runtime import sending, source
 from headwater.connect.runtime.offsets import ConnectorOffsets, MemoryOffsetStore
 from headwater.connect.runtime.pipeline import Pipeline
 from headwater.connect.runtime.task import State, TaskId
@@ -250,3 +250,28 @@ def test_a_connectors_own_store_is_told_before_and_after_the_commit() -> None:
     assert isinstance(made.store, Topic)
     assert made.store.told[-1] == ("after", "commit")
     assert [when for when, _ in made.store.told] == ["before", "after"]
+
+
+class Told(Batches):
+    """Wants to know what has arrived: it deletes it where it came from."""
+
+    def __init__(self, *batches: list[int]) -> None:
+        super().__init__(*batches)
+        self.told: list[object] = []
+
+    def commit_record(self, record: SourceRecord, metadata: object) -> None:
+        del metadata
+        self.told.append(record.value)
+
+
+def test_a_plugin_is_told_of_records_when_their_transaction_is_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the middle of a long poll it was told of what a transaction that was then aborted had taken with it."""
+    monkeypatch.setattr(sending, "_UNTOLD_MAX", 2)
+    fails = MemoryProducer("t:v9")
+    monkeypatch.setattr(source, "Producer", fails)
+    task = Told([1], [5, 6, 7, 8, 9])
+    made = run(task, fails)
+    assert made.join(PATIENCE_S)
+    assert made.state is State.FAILED
+    assert fails.events[-1] == "abort"
+    assert task.told == ["v1"]
