@@ -109,3 +109,37 @@ def test_what_has_arrived_in_order_is_not_kept_record_by_record() -> None:
     assert sum(map(len, submitted._by_partition.values())) < 4
     assert submitted.committable() == [({"p": 1}, {"o": 7})]
     assert submitted.committable() == []
+
+
+class Counted(MemoryOffsetStore):
+    def __init__(self, entries: dict[bytes, bytes | None]) -> None:
+        super().__init__(entries)
+        self.looked_through = 0
+
+    def all(self) -> dict[bytes, bytes]:
+        self.looked_through += 1
+        return super().all()
+
+
+def test_a_store_is_looked_through_only_for_what_it_does_not_have() -> None:
+    """Each poll of an exactly-once source, also one that gave nothing, read all keys of all connectors as JSON."""
+    foreign = b'["c", {"b": 1, "a": 2}]'
+    store = Counted({key_of("c", {"p": 1}): b'{"o":1}', foreign: b'{"o":7}', b'["c",[1]]': b"{}", b"odd": b"{}"})
+    offsets = ConnectorOffsets(store, "c")
+    assert offsets.changes([]) == {}
+    assert offsets.changes([({"p": 1}, {"o": 2})]) == {key_of("c", {"p": 1}): b'{"o":2}'}
+    assert offsets.offset({"p": 1}) == {"o": 1}
+    assert store.looked_through == 0
+    assert offsets.offset({"a": 2, "b": 1}) == {"o": 7}
+    assert offsets.offsets([{"a": 2, "b": 1}, {"p": 1}, {"new": 1}]) == [{"o": 7}, {"o": 1}, None]
+    assert offsets.changes([({"a": 2, "b": 1}, {"o": 8}), ({"new": 1}, {"o": 0})]) == {
+        foreign: b'{"o":8}',
+        key_of("c", {"new": 1}): b'{"o":0}',
+    }
+
+
+def test_a_partition_that_two_have_written_is_read_as_we_write_it() -> None:
+    ours, foreign = key_of("c", {"a": 1, "b": 2}), b'["c",{"b":2,"a":1}]'
+    offsets = ConnectorOffsets(MemoryOffsetStore({ours: b'{"o":1}', foreign: b'{"o":2}'}), "c")
+    assert offsets.offset({"b": 2, "a": 1}) == {"o": 1}
+    assert offsets.changes([({"b": 2, "a": 1}, {"o": 3}), ({"new": 1}, None)]).keys() == {ours, key_of("c", {"new": 1})}

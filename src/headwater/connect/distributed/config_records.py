@@ -129,7 +129,7 @@ def decode(key: bytes | None, value: bytes | None) -> ConfigRecord | None:
         text = (key or b"").decode()
         document = None if value is None else json.loads(value)
         return _decoded(text, document)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, binascii.Error):
+    except (ValueError, OverflowError, KeyError, TypeError, AttributeError, RecursionError, binascii.Error):
         return None
 
 

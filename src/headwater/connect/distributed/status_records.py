@@ -100,7 +100,7 @@ def decode(key: bytes | None, value: bytes | None) -> StatusRecord | None:
                 return TopicUse(topic, connector)
             found = document["topic"]
             return TopicUse(topic, connector, int(found["task"]), int(found["discoverTimestamp"]))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, OverflowError, KeyError, TypeError, AttributeError, RecursionError):
         pass
     return None
 

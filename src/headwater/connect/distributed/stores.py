@@ -55,6 +55,7 @@ class ConfigStore:
         transactional_id: str | None,
     ) -> None:
         self._state = ConfigState()
+        self._snapshot: ConfigState | None = None  # of this moment, if somebody has asked for it
         self._lock = threading.Lock()
         self._commands: list[Command] = []
         self._on_news = on_news
@@ -73,7 +74,9 @@ class ConfigStore:
 
     def snapshot(self) -> ConfigState:
         with self._lock:
-            return self._state.snapshot()
+            if self._snapshot is None:
+                self._snapshot = self._state.snapshot()
+            return self._snapshot
 
     def refreshed(self) -> ConfigState:
         self.log.read_to_end(READ_S)
@@ -141,6 +144,7 @@ class ConfigStore:
     def _take(self, record: ConsumerRecord) -> None:
         found = config_records.decode(record.key, record.value)
         with self._lock:
+            self._snapshot = None
             self._state.next_offset = record.offset + 1
             if found is not None:
                 self._state.apply(found)
@@ -160,7 +164,7 @@ class StatusStore:
         self._writer = StatusWriter(topic, producer, self._is_past)
         self._lock = threading.Lock()
         self._connectors: dict[str, Status] = {}
-        self._tasks: dict[TaskId, Status] = {}
+        self._tasks: dict[str, dict[TaskId, Status]] = {}  # by connector
         self._topics: dict[tuple[str, str], TopicUse] = {}  # by connector and topic
         self.worker_id = ""  # of this worker, when it is known
 
@@ -171,11 +175,11 @@ class StatusStore:
         return self._connectors.get(name)
 
     def task(self, task: TaskId) -> Status | None:
-        return self._tasks.get(task)
+        return self._tasks.get(task.connector, {}).get(task)
 
     def tasks(self, connector: str) -> dict[TaskId, Status]:
         with self._lock:
-            return {task: status for task, status in sorted(self._tasks.items()) if task.connector == connector}
+            return dict(sorted(self._tasks.get(connector, {}).items()))
 
     def topics(self, connector: str) -> list[str]:
         with self._lock:
@@ -200,7 +204,7 @@ class StatusStore:
             case ConnectorStatus(name, Status() as given):
                 known = self._connectors.get(name)
             case TaskStatus(task, Status() as given):
-                known = self._tasks.get(task)
+                known = self.task(task)
             case _:
                 return False
         return known is not None and known.worker_id != given.worker_id and known.generation > given.generation
@@ -214,7 +218,7 @@ class StatusStore:
         elif isinstance(found, ConnectorStatus):
             self._tell_again(ConnectorStatus(found.connector, self._connectors[found.connector]))
         elif isinstance(found, TaskStatus):
-            self._tell_again(TaskStatus(found.task, self._tasks[found.task]))
+            self._tell_again(TaskStatus(found.task, self.task(found.task)))
 
     def _tell_again(self, record: ConnectorStatus | TaskStatus) -> None:
         """This worker's own status was overwritten: what stays in the topic is to be true."""
@@ -227,7 +231,9 @@ class StatusStore:
                 case ConnectorStatus(name, status):
                     _set(self._connectors, name, status)
                 case TaskStatus(task, status):
-                    _set(self._tasks, task, status)
+                    _set(self._tasks.setdefault(task.connector, {}), task, status)
+                    if not self._tasks[task.connector]:
+                        del self._tasks[task.connector]
                 case TopicUse(topic, connector, _, discovered_ms):
                     _set(self._topics, (connector, topic), record if discovered_ms is not None else None)
 

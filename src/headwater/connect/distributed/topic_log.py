@@ -154,10 +154,20 @@ class TopicLog:
     def _follow(self, consumer: Consumer) -> None:
         records = consumer.poll(_POLL_WAITED_FOR_S if self._waiting else _POLL_S)
         for record in records:
-            self._on_record(record)
+            try:
+                self._on_record(record)
+            except Exception:  # one record that nobody has foreseen must not hide all that come behind it
+                logger.exception(
+                    "event=storage-record-unread topic=%s partition=%d offset=%d",
+                    *record.topic_partition,
+                    record.offset,
+                )
         positions = {partition: consumer.position(partition) for partition in self._next}
         with self._read:
             self._next.update(positions)
             self._read.notify_all()
         if records:
-            self._on_news()
+            try:
+                self._on_news()
+            except Exception:
+                logger.exception("event=storage-news-failed topic=%s", self.topic)

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final, Protocol
 from urllib.parse import quote
 
@@ -163,14 +164,15 @@ class Api:
         names = await rights.seen(request.caller, self._herder.names())
         if not expand:
             return json_response(names)
+        return json_response(await self._thread(lambda: self._expanded(names, expand)))
+
+    def _expanded(self, names: list[str], expand: list[str]) -> dict[str, Any]:
+        found = {"status": self._herder.status, "info": self._herder.info}
         made: dict[str, Any] = {}
         for name in names:
-            try:
-                found = {"status": self._herder.status, "info": self._herder.info}
+            with suppress(NotFound):  # gone meanwhile
                 made[name] = {each: found[each](name) for each in expand if each in found}
-            except NotFound:
-                continue  # gone meanwhile
-        return json_response(made)
+        return made
 
     async def create(self, request: Request) -> Response:
         body = _body(request)

@@ -89,20 +89,23 @@ class ConnectorOffsets:
     def __init__(self, store: OffsetStore, connector: str) -> None:
         self._store = store
         self._connector = connector
+        self._read: dict[bytes, bytes | None] = {}  # keys of the store as we would write them; None: another's
 
     def offset(self, partition: Mapping[str, Any]) -> dict[str, Any] | None:
         found = self._store.get(key_of(self._connector, partition))
         if found is not None:
             return _offset_in(found)
-        return next((offset for known, offset in self.all() if known == dict(partition)), None)
+        other = self._others().get(key_of(self._connector, partition))
+        return None if other is None else _offset_in(self._store.get(other))
 
     def offsets(self, partitions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any] | None]:
         asked = [key_of(self._connector, each) for each in partitions]
         found = [self._store.get(key) for key in asked]
-        if None not in found:
-            return [_offset_in(each) for each in found]
-        known = {key_of(self._connector, partition): offset for partition, offset in self.all()}
-        return [known.get(key) for key in asked]
+        others = self._others() if None in found else {}
+        return [
+            _offset_in(self._store.get(others[key]) if value is None and key in others else value)
+            for key, value in zip(asked, found, strict=True)
+        ]
 
     def all(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
         found = []
@@ -125,18 +128,26 @@ class ConnectorOffsets:
         self, offsets: Iterable[tuple[Mapping[str, Any], Mapping[str, Any] | None]]
     ) -> dict[bytes, bytes | None]:
         """What is to be written for them."""
-        changes: dict[bytes, bytes | None] = {}
-        known = {key_of(self._connector, partition): key for key, partition in self._keys()}
-        for partition, offset in offsets:
-            key = key_of(self._connector, partition)
-            changes[known.get(key, key)] = value_of(offset)
-        return changes
+        changes = {key_of(self._connector, partition): value_of(offset) for partition, offset in offsets}
+        if all(self._store.get(key) is not None for key in changes):
+            return changes
+        others = self._others()
+        return {others.get(key, key): value for key, value in changes.items()}
 
-    def _keys(self) -> Iterable[tuple[bytes, dict[str, Any]]]:
-        for key in self._store.all():
-            try:
-                named = json.loads(key)
-            except ValueError:
-                continue
-            if isinstance(named, list) and len(named) == 2 and named[0] == self._connector:
-                yield key, named[1] or {}
+    def _others(self) -> dict[bytes, bytes]:
+        """The store's keys of the connector, by how we would write them: another may have written them otherwise. Each
+        is read once, as there may be many.
+        """
+        there = self._store.all()
+        for key in there.keys() - self._read.keys():
+            self._read[key] = self._as_ours(key)
+        found = ((self._read[key], key) for key in there)
+        return {ours: key for ours, key in found if ours is not None and (key == ours or ours not in there)}
+
+    def _as_ours(self, key: bytes) -> bytes | None:
+        try:
+            named = json.loads(key)
+        except ValueError:
+            return None
+        is_ours = isinstance(named, list) and len(named) == 2 and named[0] == self._connector
+        return key_of(self._connector, named[1] or {}) if is_ours and isinstance(named[1], dict | None) else None

@@ -67,3 +67,15 @@ def test_a_late_end_is_not_told_and_a_new_beginning_always_is() -> None:
     assert not producer.written
     made.put(TaskStatus(TASK, Status(State.RUNNING, "a:1", 1)))  # the group has begun to count anew
     assert len(producer.written) == 1
+
+
+def test_tasks_of_a_connector_are_in_the_order_of_their_numbers() -> None:
+    made, _ = store("a:1")
+    for task in (TaskId("c", 10), TaskId("b", 0), TaskId("c", 2)):
+        key, value = status_records.encode(TaskStatus(task, Status(State.RUNNING, "a:1", 1)))
+        record: Any = Written(key.encode(), value)
+        made._take(record)
+    assert list(made.tasks("c")) == [TaskId("c", 2), TaskId("c", 10)]
+    gone: Any = Written(status_records.encode(TaskStatus(TaskId("b", 0), None)).key.encode(), None)
+    made._take(gone)
+    assert made.tasks("b") == {}

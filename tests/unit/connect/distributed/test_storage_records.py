@@ -111,6 +111,8 @@ def test_status_records_are_apaches_to_the_byte(key: bytes, value: bytes | None,
         (b"status-task-c-x", b"{}"),
         (b"status-connector-c", b'{"state":"DANCING","worker_id":"w","generation":1}'),
         (b"status-topic-t:connector-c", b'{"topic":null}'),
+        (b"status-connector-c", b'{"state":"RUNNING","worker_id":"w","generation":1e999}'),
+        (b"session-key", b'{"key":"a2V5","algorithm":"a","creation-timestamp":1e999}'),
     ],
 )
 def test_what_has_another_form_is_skipped(key: bytes | None, value: bytes | None) -> None:
