@@ -426,6 +426,15 @@ def test_a_plugins_call_has_a_limited_time_and_raises_what_it_raised() -> None:
         calls.run(_times_out)
 
 
+def test_a_worker_that_ends_calls_plugins_only_to_stop_them() -> None:
+    """Each connector that was still to be started was, for a minute if it hung, and then the process was killed."""
+    calls = PluginCalls(60)
+    calls.abandon()
+    with pytest.raises(ConnectError, match="the worker ends"):
+        calls.run(lambda: 7)
+    assert calls.run(lambda: 7, ends=True) == 7
+
+
 def _times_out() -> None:
     raise TimeoutError
 

@@ -441,9 +441,15 @@ class DistributedHerder:
         wait_s = _AGAIN_S if self._lead() else _IDLE_S
         with self._working:
             with self._known:
-                assignment = self._assignment
+                assignment, generation = self._assignment, self.generation
             if assignment is None:
                 return wait_s
+
+            def goes_on() -> bool:
+                with self._known:
+                    is_ours = self._assignment is not None and self.generation == generation
+                return is_ours and not self._closed.is_set()
+
             state = self._configs.snapshot()
             self._work.stop_what_is_not(assignment.assigned, state)
             with self._known:
@@ -455,14 +461,14 @@ class DistributedHerder:
             if assignment.revoked:
                 self._assignment_done(assignment)
             try:
-                self._work.start_what_is_not(assignment.assigned, state)
-                while wishes:
+                self._work.start_what_is_not(assignment.assigned, state, goes_on)
+                while wishes and goes_on():
                     self._grant(wishes.pop(0), state)
             finally:
                 with self._known:
                     self._wishes[:0] = wishes  # of a step that has failed: they were promised
-            restart_s = self._work.restart_failed(state)
-            if self._work.publish_tasks(self._configs.snapshot()):
+            restart_s = self._work.restart_failed(state, goes_on)
+            if self._work.publish_tasks(self._configs.snapshot(), goes_on):
                 wait_s = _AGAIN_S
             return wait_s if restart_s is None else min(wait_s, restart_s)
 

@@ -108,34 +108,37 @@ class LocalWork:
             if TaskId(name, CONNECTOR) not in assigned or not _is_still(local, state):
                 self._drop_connector(local, state)
 
-    def start_what_is_not(self, assigned: Resources, state: ConfigState) -> None:
+    def start_what_is_not(
+        self, assigned: Resources, state: ConfigState, goes_on: Callable[[], bool] = lambda: True
+    ) -> None:
+        """`goes_on`: each start may take a minute; whether the next one is still to be done."""
         for name, number in sorted(assigned):
-            if number == CONNECTOR and name in state.configs:
+            if number == CONNECTOR and name in state.configs and goes_on():
                 self._bring_connector(name, state)
         for task in sorted(assigned):
-            if 0 <= task.number < len(state.tasks.get(task.connector, ())):
+            if 0 <= task.number < len(state.tasks.get(task.connector, ())) and goes_on():
                 self._bring_task(task, state)
 
-    def publish_tasks(self, state: ConfigState) -> bool:
+    def publish_tasks(self, state: ConfigState, goes_on: Callable[[], bool] = lambda: True) -> bool:
         """Whether something is left to be published."""
         for local in self._connectors.values():
-            if local.unpublished and local.connector is not None:
+            if local.unpublished and local.connector is not None and goes_on():
                 self._publish(local, state)
         return any(each.unpublished for each in self._connectors.values())
 
-    def restart_failed(self, state: ConfigState) -> float | None:
+    def restart_failed(self, state: ConfigState, goes_on: Callable[[], bool] = lambda: True) -> float | None:
         """Starts the connectors again, and makes the tasks, whose pause is over. How long the next one waits (s), if
         there is one.
         """
         for local in self._connectors.values():
-            if local.retry_at_s is not None and local.retry_at_s <= time.monotonic():
+            if local.retry_at_s is not None and local.retry_at_s <= time.monotonic() and goes_on():
                 logger.warning(
                     "event=connector-restarting connector=%r failures=%d", local.name, local.failures.in_a_row
                 )
                 self._stop_connector(local)
                 self._start_connector(local, state)
         for task, unmade in list(self._tasks.items()):
-            if unmade.retry_at_s is not None and unmade.retry_at_s <= time.monotonic():
+            if unmade.retry_at_s is not None and unmade.retry_at_s <= time.monotonic() and goes_on():
                 logger.warning(
                     "event=task-restarting connector=%r task=%d failures=%d", *task, unmade.failures.in_a_row
                 )

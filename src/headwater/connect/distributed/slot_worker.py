@@ -4,6 +4,7 @@ Source offsets are read from their topic, which is followed from the first task 
 the group stay the worker's. Tasks write with the transactional ids that they would have in the worker.
 """
 
+import contextlib
 import functools
 import threading
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from typing import Any
 from headwater.client import Admin, Producer
 from headwater.connect.config.distributed import distributed_config
 from headwater.connect.config.providers import Providers
+from headwater.connect.config.worker import WorkerConfig
 from headwater.connect.distributed.stores import READ_S, KafkaOffsetStore
 from headwater.connect.distributed.topic_log import Settings, TopicLog
 from headwater.connect.distributed.transactional_worker import TransactionalWorker, stores_of_connectors
@@ -88,12 +90,18 @@ class DistributedSlot:
 
         self._closing: list[Any] = []
         self._ask, self._making = ask, threading.Lock()
+        with contextlib.ExitStack() as opened:  # each task that begins here tries again where this fails
+            opened.callback(self.close)
+            self.worker = self._made(config, settings)
+            opened.pop_all()
+
+    def _made(self, config: WorkerConfig, settings: Callable[[str], dict[str, str]]) -> TransactionalWorker:
         admin = self._opened(Admin(settings("admin")))
         producer = self._opened(Producer({**settings("producer"), "acks": "all"}))
         consumer = settings("consumer")
         offsets = self._opened(FollowedOffsetStore(config["offset.storage.topic"], consumer, producer, admin))
         own = stores_of_connectors(config, consumer, producer, admin, self._opened)
-        self.worker = TransactionalWorker(config, offsets, None, own)
+        return TransactionalWorker(config, offsets, None, own)
 
     def _opened(self, made: Any) -> Any:
         self._closing.append(made)

@@ -37,6 +37,7 @@ class PluginCalls:
         self.limit_s = limit_s
         self._lock = threading.Lock()
         self._pending: dict[concurrent.futures.Future[Any], str] = {}
+        self._abandoned = False
 
     def run(
         self,
@@ -44,11 +45,15 @@ class PluginCalls:
         *arguments: Any,
         limit_s: float | None = None,
         late: Callable[[], Any] | None = None,
+        ends: bool = False,
     ) -> Any:
+        """`ends`: it is a call that the end of the worker needs."""
         limit = self.limit_s if limit_s is None else limit_s
         name = getattr(function, "__qualname__", type(function).__name__)
         outcome: concurrent.futures.Future[Any] = concurrent.futures.Future()
         with self._lock:
+            if self._abandoned and not ends:
+                raise ConnectError(f"{name} is not called any more: the worker ends")
             self._pending[outcome] = name
         threading.Thread(
             target=_run, args=(outcome, function, arguments, late), name=f"connect-call-{name}", daemon=True
@@ -60,8 +65,9 @@ class PluginCalls:
         return outcome.result()
 
     def abandon(self) -> None:
-        """All that wait give up."""
+        """All that wait give up, and nothing is begun any more but what ends something."""
         with self._lock:
+            self._abandoned = True
             pending = list(self._pending.items())
         for outcome, name in pending:
             _give_up(outcome, f"{name} did not return before the worker ended")

@@ -108,7 +108,7 @@ class Worker:
             return bool(key.default)
 
     def stop_connector(self, connector: SourceConnector | SinkConnector) -> None:
-        self.calls.run(connector.stop, limit_s=self.graceful_s)
+        self.calls.run(connector.stop, limit_s=self.graceful_s, ends=True)
 
     @property
     def graceful_s(self) -> float:

@@ -15,13 +15,13 @@ import queue
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
 from headwater.connect.config.secrets import forms_of, redacted, secrets_in
 from headwater.connect.connector_config.common import connector_def
 from headwater.connect.errors import ConnectError
-from headwater.connect.runtime.task import State, TaskId, WorkerTask
+from headwater.connect.runtime.task import Failures, State, TaskId, WorkerTask
 from headwater.connect.runtime.worker import TaskSpec, Worker
 from headwater.connect.slots import task_messages as messages
 from headwater.spark.slots.frames import Channel, ChannelClosed
@@ -80,7 +80,7 @@ class HostedTask:
         self._host, self._begin = host, begin
         self.run, self.id = begin.run, TaskId(begin.connector, begin.number)
         self._lock = threading.Lock()
-        self._stopping = self._cancelled = False
+        self._stopping, self._cancelled = threading.Event(), False
         self._paused = begin.paused
         self.task: WorkerTask | None = None
         self._cancelling: threading.Thread | None = None
@@ -95,14 +95,15 @@ class HostedTask:
 
     def stop(self) -> None:
         with self._lock:
-            self._stopping = True
+            self._stopping.set()
         if self.task is not None:
             self.task.begin_stop()
 
     def cancel(self) -> None:
         """Waits for nothing. Driven by the host's thread alone."""
         with self._lock:
-            self._stopping = self._cancelled = True
+            self._cancelled = True
+            self._stopping.set()
         if self.task is None:
             return
         self.task.begin_stop()
@@ -122,19 +123,11 @@ class HostedTask:
         return True
 
     def _prepare(self) -> None:
-        secrets: set[str] = set()
-        made: WorkerTask | None
-        try:
-            made = self._made(secrets)
-        except Exception as error:  # noqa: BLE001 - whatever a plugin or a provider raises is the task's status
-            trace = redacted("".join(traceback.format_exception(error)), secrets)
-            self._host.say(messages.Told(self.run, str(State.FAILED), trace, 0))
-            self._end()
-            return
+        made = self._made_at_last()
         with self._lock:
-            if self._stopping:
+            if self._stopping.is_set():
                 made = None
-            else:
+            elif made is not None:
                 made.paused = self._paused
                 made.on_state, made.on_end = self._changed, self._end
                 self.task = made
@@ -144,6 +137,26 @@ class HostedTask:
             made.start()
             if self._cancelled:
                 made.cancel()
+
+    def _made_at_last(self) -> WorkerTask | None:
+        """Tried again like a task that has failed. None: it is to stop before, or its connector wants no other try."""
+        failures, restarts = Failures(), 0
+        while not self._stopping.is_set():
+            secrets: set[str] = set()
+            failures.begin()
+            try:
+                return self._made(secrets)
+            except Exception as error:  # noqa: BLE001 - whatever a plugin or a provider raises is the task's status
+                failures.count()
+                again = self._host.restarts(self._begin.config)
+                told = failures.told("task") if again else ""
+                trace = redacted(told + "".join(traceback.format_exception(error)), secrets)
+                self._host.say(messages.Told(self.run, str(State.FAILED), trace, restarts))
+            if not again or self._stopping.wait(failures.delay_s):
+                return None
+            restarts += 1
+            logger.warning("event=task-restarting connector=%r task=%d restarts=%d", *self.id, restarts)
+        return None
 
     def _made(self, secrets: set[str]) -> WorkerTask:
         begin, slot_worker = self._begin, self._host.worker()
@@ -267,6 +280,12 @@ class SlotHost:
                 assert self._serve is not None, "a slot is told whom it serves before anything else"
                 self._worker = self._make_worker(self._serve, self.ask)
             return self._worker
+
+    def restarts(self, config: Mapping[str, str]) -> bool:
+        """Whether a connector's task that has failed is started again; also where the worker could not be made."""
+        if self._worker is not None:
+            return self._worker.worker.restarts(config)
+        return config.get("errors.restart", "").strip().lower() != "false"
 
     def say(self, message: Any) -> None:
         """What cannot be said any more is nobody's to hear: the reading thread finds out."""

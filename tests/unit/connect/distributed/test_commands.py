@@ -79,7 +79,7 @@ class Work:
 
     def stop_what_is_not(self, *_: object) -> None: ...
 
-    def start_what_is_not(self, *_: object) -> None:
+    def start_what_is_not(self, *_: Any) -> None:
         if self.fails:
             self.fails = False
             raise RuntimeError("unforeseen")
@@ -102,3 +102,30 @@ def test_a_restart_that_was_promised_happens_though_the_look_before_it_fails() -
         herder._step()
     herder._step()
     assert work.restarted == ["first", "second"]
+
+
+@pytest.mark.parametrize("how", ["lost", "assigned anew", "closed"])
+def test_a_look_that_takes_long_ends_when_nothing_of_it_is_to_be_done_any_more(how: str) -> None:
+    """Each start may take a minute: a worker that had lost its group, or was to end, started all the others first."""
+    topic = Topic()
+    herder: Any = topic.herder
+    started: list[str] = []
+
+    class Slow(Work):
+        def start_what_is_not(self, assigned: Any, _state: object, goes_on: Any) -> None:
+            for each in sorted(assigned):
+                if goes_on():
+                    started.append(each)
+                    if how == "lost":
+                        herder._assignment = None
+                    elif how == "assigned anew":
+                        herder.generation += 1
+                    else:
+                        herder._closed.set()
+
+    work = Slow()
+    herder._work, herder._assignment = work, Assignment("leader", "url", frozenset({"a", "b", "c"}))  # type: ignore[arg-type]
+    topic.read(Restart("r", False, False))
+    herder._step()
+    assert (started, work.restarted) == (["a"], [])
+    assert herder._wishes == [Restart("r", False, False)]

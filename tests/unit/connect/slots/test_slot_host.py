@@ -10,6 +10,7 @@ import pytest
 
 from headwater.connect.config.worker import WorkerConfig
 from headwater.connect.errors import ConnectError
+from headwater.connect.runtime import task
 from headwater.connect.runtime.offsets import MemoryOffsetStore
 from headwater.connect.runtime.task import State, TaskId, WorkerTask
 from headwater.connect.runtime.worker import Worker
@@ -56,6 +57,7 @@ class Slot:
     def __init__(self, folder: Path) -> None:
         self.said: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.made: dict[str, Committing] = {}
+        self.failures: list[Exception] = []  # of the next tasks that are to be made
         self.may_make = threading.Event()
         self.may_make.set()
         self._serve = messages.Serve({**PROPS, "offset.storage.file.filename": str(folder / "offsets")})
@@ -70,6 +72,8 @@ class Slot:
     def task(self, begin: messages.Begin, make: Callable[[], WorkerTask]) -> WorkerTask:
         del make
         assert self.may_make.wait(PATIENCE_S)
+        if self.failures:
+            raise self.failures.pop()
         made = self.made[begin.connector] = Committing(begin, self._ask)
         return made
 
@@ -172,3 +176,34 @@ def test_a_task_that_is_given_up_before_it_is_made_never_begins(slot: Slot) -> N
     assert slot.said.get(timeout=PATIENCE_S) == messages.Ended(1)
     made, slot.made = slot.made, {}
     assert made["a"].state is State.UNASSIGNED
+
+
+def test_a_task_that_cannot_be_made_yet_is_made_later(slot: Slot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file of a secret comes to a machine after the slot: its task was FAILED for good, whatever errors.restart
+    says.
+    """
+    monkeypatch.setattr(task, "restart_delay_s", lambda _in_a_row: 0.01)
+    slot.failures = [ConnectError("no such file"), ConnectError("no such file")]
+    slot.begin(1, "a")
+    first, second, third = (slot.until_said(messages.Told, 1) for _ in range(3))
+    assert [each.state for each in (first, second, third)] == ["FAILED", "FAILED", "RUNNING"]
+    assert first.trace.startswith("(this task is started again in 0.01 s; failures in a row: 1)")
+    assert "no such file" in second.trace
+    assert second.restarts == 1
+
+
+def test_a_task_that_is_not_to_be_started_again_is_not_made_again(slot: Slot) -> None:
+    slot.failures = [ConnectError("no such file")]
+    slot.host.take(messages.Begin(1, "a", 0, {**CONFIG, "errors.restart": "false"}, 1, False))
+    told = slot.until_said(messages.Told, 1)
+    assert (told.state, "again" in told.trace) == ("FAILED", False)
+    slot.until_said(messages.Ended, 1)
+
+
+def test_a_task_that_waits_for_its_next_try_ends_when_it_is_to(slot: Slot) -> None:
+    slot.failures = [ConnectError("no such file")]
+    slot.begin(1, "a")
+    slot.until_said(messages.Told, 1)
+    slot.host.take(messages.End(1))
+    slot.until_said(messages.Ended, 1)
+    assert slot.made == {}
