@@ -235,3 +235,40 @@ def test_what_is_wrong_with_a_property_is_told_where_it_stands(statement: str, p
     """It was told where the statement begins."""
     with pytest.raises(SqlError, match=f"^line {place}: .*{told}"):
         run(statement, [])
+
+
+def _totals(clauses: str, inputs: list[dict[str, Any]]) -> list[Any]:
+    source = (
+        "CREATE TABLE t (id INT PRIMARY KEY, g STRING, a DECIMAL(3, 0)) WITH (kafka_topic='t', value_format='JSON');"
+        if "FROM t GROUP" in clauses
+        else "CREATE STREAM s (g STRING KEY, a DECIMAL(3, 0)) WITH (kafka_topic='t', value_format='JSON');"
+    )
+    found = run(f"{source} CREATE TABLE totals AS SELECT g, SUM(a) AS total, COUNT(*) AS n {clauses};", inputs)
+    return [each["value"] and (each["value"]["TOTAL"], each["value"]["N"]) for each in found]
+
+
+def _row(key: Any, at: int, **columns: Any) -> dict[str, Any]:
+    return {"topic": "t", "key": key, "value": columns or None, "timestamp": at}
+
+
+def test_a_sum_of_decimals_is_right_again_when_it_fits_its_type_again() -> None:
+    """A value that was left out because the sum was too large was taken back all the same: 700 was left of 900."""
+    inputs = [_row(1, 0, g="x", a=900), _row(2, 1, g="x", a=200), _row(2, 2)]
+    assert _totals("FROM t GROUP BY g", inputs) == [(900, 1), (None, 2), (900, 1)]
+
+
+def test_sessions_that_merge_to_a_sum_beyond_its_type_go_on() -> None:
+    """The query ended, each time that it was started again: Numeric field overflow."""
+    inputs = [_row("x", 0, a=900), _row("x", 100_000, a=900), _row("x", 50_000, a=1), _row("x", 60_000, a=-802)]
+    totals = _totals("FROM s WINDOW SESSION (60 SECONDS) GROUP BY g", inputs)
+    assert [each for each in totals if each] == [(900, 1), (900, 1), (None, 3), (999, 4)]
+
+
+def test_what_is_null_because_a_sum_is_too_large_is_told() -> None:
+    statement = (
+        "CREATE STREAM s (id INT KEY, a DECIMAL(3, 0)) WITH (kafka_topic='in', value_format='JSON');"
+        "CREATE TABLE t AS SELECT id, SUM(a) AS total FROM s GROUP BY id;"
+    )
+    (told,) = _told(statement, '{"A": 900}', '{"A": 200}')
+    assert told[0] == "SUM"
+    assert told[1].startswith("Numeric field overflow: A field with precision 3 and scale 0")

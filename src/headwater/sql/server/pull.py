@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import compress
 from operator import itemgetter
 from typing import Any, Final
@@ -30,6 +30,7 @@ from headwater.sql.plan.relations import (
     Relation,
     RowFunction,
     condition_of,
+    guarded,
     values_of,
 )
 from headwater.sql.plan.rewriting import columns as columns_of
@@ -267,7 +268,8 @@ def _grouping(query: tree.Query, relation: Relation, calls: list[tree.Call], err
             arguments.pop()
         compiled = [compiler.compile(each) for each in arguments]
         aggregate = function.resolve([each.type for each in compiled], constants, call.position)
-        made.append((aggregate, len(compiled)))
+        result = guarded(aggregate.result, call.function, errors)
+        made.append((replace(aggregate, result=result), len(compiled)))
         taken += [(call.function, each) for each in compiled]
     keys = [compiler.compile(each) for each in by]
     columns: dict[tuple[str | None, str], tuple[int, types.Type]] = {}
