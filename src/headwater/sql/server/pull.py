@@ -12,6 +12,7 @@ from itertools import compress
 from operator import itemgetter
 from typing import Any, Final
 
+from headwater.sql import budget
 from headwater.sql.expressions.column_scope import Scope
 from headwater.sql.expressions.compiling import Compiler
 from headwater.sql.functions.aggregates import Aggregate
@@ -99,6 +100,7 @@ class Groups:
         for begin in range(0, len(rows), TOGETHER):
             some = rows[begin : begin + TOGETHER]
             for key, given in zip(self.keys.all(some), self.arguments.all(some), strict=True):
+                budget.begin()
                 name = tuple(map(hashable, key))
                 if name not in groups:
                     groups[name] = (key, [each.initial() for each, _ in self.calls])
