@@ -9,6 +9,8 @@ from headwater.sql.formats.port import Field, FormatOptions
 from headwater.sql.formats.registry.port import MemorySchemas
 from headwater.sql.language import types
 from headwater.sql.language.errors import SqlError
+from headwater.sql.plan.processing_errors import ProcessingError
+from headwater.sql.plan.relations import Errors
 from headwater.sql.plan.session import Session
 from headwater.sql.testing import run
 from headwater.streams.engine.columns import Chunk
@@ -272,3 +274,32 @@ def test_what_is_null_because_a_sum_is_too_large_is_told() -> None:
     (told,) = _told(statement, '{"A": 900}', '{"A": 200}')
     assert told[0] == "SUM"
     assert told[1].startswith("Numeric field overflow: A field with precision 3 and scale 0")
+
+
+def test_what_was_told_last_is_kept_and_no_more_of_it_than_somebody_reads() -> None:
+    """The first ten thousand messages were kept, whole: a gigabyte, and EXPLAIN never showed what came behind them."""
+    told: list[ProcessingError] = []
+    errors = Errors(listener=told.append)
+    for number in range(20_000):
+        errors.note("c", ValueError(f"{number} {'x' * 5_000}"))
+    assert errors.seen[-1][1].startswith("19999 x")
+    assert len(errors.seen) < 3_000
+    assert max(len(message) for _, message in errors.seen) < 2_100
+    assert max(len(each.message) for each in told) < 2_100
+
+
+def test_an_error_that_cannot_say_what_it_is_makes_its_column_null_all_the_same() -> None:
+    """The query ended there, each time that it was started again."""
+    (row,) = run(
+        """
+        CREATE FUNCTION f AS $$
+class Mute(Exception):
+    def __str__(self): return 1
+def f(x: int) -> int: raise Mute
+$$;
+        CREATE STREAM s (id INT KEY, a INT) WITH (kafka_topic='s', value_format='JSON');
+        CREATE STREAM t AS SELECT id, a, f(a) AS x FROM s;
+        """,
+        [{"topic": "s", "key": 1, "value": {"A": 2}}],
+    )
+    assert row["value"] == {"A": 2, "X": None}
