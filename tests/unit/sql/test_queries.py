@@ -303,3 +303,17 @@ $$;
         [{"topic": "s", "key": 1, "value": {"A": 2}}],
     )
     assert row["value"] == {"A": 2, "X": None}
+
+
+def test_long_fields_of_delimited_rows_are_read() -> None:
+    """A row with a field of more than 131,072 characters was left out, also where a query had written it."""
+    values = ["x" * 140_000, 'q"' * 100_000]
+    found = run(
+        """
+        CREATE STREAM s (id INT KEY, a STRING, b INT) WITH (kafka_topic='s', value_format='JSON');
+        CREATE STREAM t WITH (value_format='DELIMITED') AS SELECT id, a, b FROM s;
+        CREATE STREAM u WITH (value_format='JSON') AS SELECT * FROM t;
+        """,
+        [{"topic": "s", "key": 1, "value": {"A": each, "B": 2}, "timestamp": 0} for each in values],
+    )
+    assert [each["value"] for each in found if each["topic"] == "U"] == [{"A": each, "B": 2} for each in values]
