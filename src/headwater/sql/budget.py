@@ -6,6 +6,8 @@ each row; each thread has its own.
 """
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from headwater.sql.values import EvaluationError
@@ -13,15 +15,32 @@ from headwater.sql.values import EvaluationError
 STEPS_MAX: Final = 5_000_000
 
 
+class LeftError(Exception):
+    """Nobody waits any more for what is worked out."""
+
+
 class _Left(threading.local):
     steps = STEPS_MAX
+    end: threading.Event | None = None
 
 
 _left = _Left()
 
 
+@contextmanager
+def until(end: threading.Event) -> Iterator[None]:
+    """What this thread works out within raises LeftError where it begins a row after `end`."""
+    _left.end = end
+    try:
+        yield
+    finally:
+        _left.end = None
+
+
 def begin() -> None:
     _left.steps = STEPS_MAX
+    if _left.end is not None and _left.end.is_set():
+        raise LeftError
 
 
 def left() -> int:

@@ -286,3 +286,34 @@ def test_a_function_takes_and_gives_columns_or_none(parameters: str) -> None:
     code = f"def f({parameters}) -> Annotated[pa.Array, 'INT']: ..."
     with pytest.raises(SqlError, match="either all parameters and the result are columns of Arrow, or none"):
         session.run(f"CREATE FUNCTION f AS $$import pyarrow as pa\nfrom typing import Annotated\n{code}$$;")
+
+
+_FAILING = """
+CREATE FUNCTION m AS $$
+class m:
+    def initial(self): return 0
+    def add(self, state, a: int): return state + a
+    def result(self, state) -> int: return "text" if state == 2 else 10 // (state - 3)
+    def merge(self, one, other): return 10 // (one + other) if one else other
+$$;
+CREATE STREAM s (g STRING KEY, a INT) WITH (kafka_topic='s', value_format='JSON');
+"""
+
+
+def _aggregated(window: str, *rows: tuple[int, int]) -> list[Any]:
+    """What a table of `m` tells for these times and values, but for its tombstones."""
+    found = run(
+        f"{_FAILING} CREATE TABLE t AS SELECT g, m(a) AS r, COUNT(*) AS n FROM s {window} GROUP BY g;",
+        [{"topic": "s", "key": "x", "value": {"A": a}, "timestamp": at} for at, a in rows],
+    )
+    return [(each["value"]["R"], each["value"]["N"]) for each in found if each["value"]]
+
+
+def test_what_the_result_of_an_aggregate_raises_makes_the_column_null() -> None:
+    """The query ended there, each time that it was started again; so it did where it gives another type."""
+    assert _aggregated("", (0, 1), (1, 1), (2, 1), (3, 1)) == [(-5, 1), (None, 2), (None, 3), (10, 4)]
+
+
+def test_where_a_merge_raises_the_later_session_stays() -> None:
+    """The query ended there, each time that it was started again."""
+    assert _aggregated("WINDOW SESSION (60 SECONDS)", (0, 4), (100_000, -4), (50_000, 2)) == [(10, 1), (-2, 1), (-2, 3)]

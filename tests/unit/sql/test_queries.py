@@ -9,6 +9,8 @@ from headwater.sql.formats.port import Field, FormatOptions
 from headwater.sql.formats.registry.port import MemorySchemas
 from headwater.sql.language import types
 from headwater.sql.language.errors import SqlError
+from headwater.sql.plan.processing_errors import ProcessingError
+from headwater.sql.plan.relations import Errors
 from headwater.sql.plan.session import Session
 from headwater.sql.testing import run
 from headwater.streams.engine.columns import Chunk
@@ -235,3 +237,83 @@ def test_what_is_wrong_with_a_property_is_told_where_it_stands(statement: str, p
     """It was told where the statement begins."""
     with pytest.raises(SqlError, match=f"^line {place}: .*{told}"):
         run(statement, [])
+
+
+def _totals(clauses: str, inputs: list[dict[str, Any]]) -> list[Any]:
+    source = (
+        "CREATE TABLE t (id INT PRIMARY KEY, g STRING, a DECIMAL(3, 0)) WITH (kafka_topic='t', value_format='JSON');"
+        if "FROM t GROUP" in clauses
+        else "CREATE STREAM s (g STRING KEY, a DECIMAL(3, 0)) WITH (kafka_topic='t', value_format='JSON');"
+    )
+    found = run(f"{source} CREATE TABLE totals AS SELECT g, SUM(a) AS total, COUNT(*) AS n {clauses};", inputs)
+    return [each["value"] and (each["value"]["TOTAL"], each["value"]["N"]) for each in found]
+
+
+def _row(key: Any, at: int, **columns: Any) -> dict[str, Any]:
+    return {"topic": "t", "key": key, "value": columns or None, "timestamp": at}
+
+
+def test_a_sum_of_decimals_is_right_again_when_it_fits_its_type_again() -> None:
+    """A value that was left out because the sum was too large was taken back all the same: 700 was left of 900."""
+    inputs = [_row(1, 0, g="x", a=900), _row(2, 1, g="x", a=200), _row(2, 2)]
+    assert _totals("FROM t GROUP BY g", inputs) == [(900, 1), (None, 2), (900, 1)]
+
+
+def test_sessions_that_merge_to_a_sum_beyond_its_type_go_on() -> None:
+    """The query ended, each time that it was started again: Numeric field overflow."""
+    inputs = [_row("x", 0, a=900), _row("x", 100_000, a=900), _row("x", 50_000, a=1), _row("x", 60_000, a=-802)]
+    totals = _totals("FROM s WINDOW SESSION (60 SECONDS) GROUP BY g", inputs)
+    assert [each for each in totals if each] == [(900, 1), (900, 1), (None, 3), (999, 4)]
+
+
+def test_what_is_null_because_a_sum_is_too_large_is_told() -> None:
+    statement = (
+        "CREATE STREAM s (id INT KEY, a DECIMAL(3, 0)) WITH (kafka_topic='in', value_format='JSON');"
+        "CREATE TABLE t AS SELECT id, SUM(a) AS total FROM s GROUP BY id;"
+    )
+    (told,) = _told(statement, '{"A": 900}', '{"A": 200}')
+    assert told[0] == "SUM"
+    assert told[1].startswith("Numeric field overflow: A field with precision 3 and scale 0")
+
+
+def test_what_was_told_last_is_kept_and_no_more_of_it_than_somebody_reads() -> None:
+    """The first ten thousand messages were kept, whole: a gigabyte, and EXPLAIN never showed what came behind them."""
+    told: list[ProcessingError] = []
+    errors = Errors(listener=told.append)
+    for number in range(20_000):
+        errors.note("c", ValueError(f"{number} {'x' * 5_000}"))
+    assert errors.seen[-1][1].startswith("19999 x")
+    assert len(errors.seen) < 3_000
+    assert max(len(message) for _, message in errors.seen) < 2_100
+    assert max(len(each.message) for each in told) < 2_100
+
+
+def test_an_error_that_cannot_say_what_it_is_makes_its_column_null_all_the_same() -> None:
+    """The query ended there, each time that it was started again."""
+    (row,) = run(
+        """
+        CREATE FUNCTION f AS $$
+class Mute(Exception):
+    def __str__(self): return 1
+def f(x: int) -> int: raise Mute
+$$;
+        CREATE STREAM s (id INT KEY, a INT) WITH (kafka_topic='s', value_format='JSON');
+        CREATE STREAM t AS SELECT id, a, f(a) AS x FROM s;
+        """,
+        [{"topic": "s", "key": 1, "value": {"A": 2}}],
+    )
+    assert row["value"] == {"A": 2, "X": None}
+
+
+def test_long_fields_of_delimited_rows_are_read() -> None:
+    """A row with a field of more than 131,072 characters was left out, also where a query had written it."""
+    values = ["x" * 140_000, 'q"' * 100_000]
+    found = run(
+        """
+        CREATE STREAM s (id INT KEY, a STRING, b INT) WITH (kafka_topic='s', value_format='JSON');
+        CREATE STREAM t WITH (value_format='DELIMITED') AS SELECT id, a, b FROM s;
+        CREATE STREAM u WITH (value_format='JSON') AS SELECT * FROM t;
+        """,
+        [{"topic": "s", "key": 1, "value": {"A": each, "B": 2}, "timestamp": 0} for each in values],
+    )
+    assert [each["value"] for each in found if each["topic"] == "U"] == [{"A": each, "B": 2} for each in values]

@@ -17,6 +17,7 @@ from headwater.sql.language.types import Base, Type
 from headwater.sql.values import EvaluationError
 
 _NAMED: Final = {"TAB": "\t", "SPACE": " "}
+csv.field_size_limit(max(csv.field_size_limit(), 2**31 - 1))  # of the process: a record has a bound of its own
 
 
 class DelimitedFormat:

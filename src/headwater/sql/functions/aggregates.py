@@ -8,7 +8,6 @@ ksqlDB. Arguments that are literals by their nature (how many of TOPK) are `cons
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -104,8 +103,6 @@ def _count(given: Sequence[Type], _constants: Sequence[Any]) -> Aggregate | None
 
 
 def _wrap(given: Type) -> Callable[[Any], Any]:
-    if isinstance(given, DecimalType):
-        return lambda value: fit(value, given.precision, given.scale)
     return {Base.INTEGER: int32, Base.BIGINT: int64}.get(given.base, _same)
 
 
@@ -115,17 +112,30 @@ def _wrap(given: Type) -> Callable[[Any], Any]:
 def _sum(given: Sequence[Type], _constants: Sequence[Any]) -> Aggregate | None:
     if len(given) != 1 or not given[0].is_number:
         return None
+    if isinstance(given[0], DecimalType):
+        return _decimal_sum(given[0])
     wrap = _wrap(given[0])
-    exact = given[0].base is Base.DECIMAL  # + and - of Decimal round to 28 digits
-    plus, minus = (EXACT.add, EXACT.subtract) if exact else (operator.add, operator.sub)
-    zero = 0.0 if given[0].base is Base.DOUBLE else 0
     return Aggregate(
         given[0],
-        lambda: _zero(given[0]) if exact else wrap(zero),
-        lambda state, value: state if value is None else wrap(plus(state, value)),
-        lambda state, value: state if value is None else wrap(minus(state, value)),
+        lambda: 0.0 if given[0].base is Base.DOUBLE else 0,
+        lambda state, value: state if value is None else wrap(state + value),
+        lambda state, value: state if value is None else wrap(state - value),
         _same,
-        lambda one, other: wrap(plus(one, other)),
+        lambda one, other: wrap(one + other),
+    )
+
+
+def _decimal_sum(given: DecimalType) -> Aggregate:
+    """The state has as many digits as it takes, so that whatever was added can be taken back; only what is told of it
+    has to fit the type.
+    """
+    return Aggregate(
+        given,
+        lambda: fit(Decimal(0), given.precision, given.scale),
+        lambda state, value: state if value is None else EXACT.add(state, value),  # + rounds to 28 digits
+        lambda state, value: state if value is None else EXACT.subtract(state, value),
+        lambda state: fit(state, given.precision, given.scale),
+        EXACT.add,
     )
 
 
@@ -153,11 +163,6 @@ def _sum_list(given: Sequence[Type], _constants: Sequence[Any]) -> Aggregate | N
         _same,
         lambda one, other: wrap(one + other),
     )
-
-
-def _zero(given: Type) -> Any:
-    assert isinstance(given, DecimalType)
-    return fit(Decimal(0), given.precision, given.scale)
 
 
 @_aggregate(

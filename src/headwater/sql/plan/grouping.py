@@ -100,7 +100,7 @@ def group(
                 )
     serde = format_named(key_format.name).serde([Field(each.name, each.type) for each in grouping], key_format.options)
     table = _aggregated(query, relation, grouping, calls, serde, errors, store)
-    return _behind(query, relation, grouping, calls, table)
+    return _behind(query, relation, grouping, calls, table, errors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,12 +314,28 @@ def _aggregated(
     def add(_: Any, row: list[Any], state: list[Any]) -> list[Any]:
         return changed(row, state, adds)
 
+    merges = [_merging(each, errors) for each in calls]
+
     def merge(one: list[Any], other: list[Any]) -> list[Any]:
-        return [call.aggregate.merge(first, second) for call, first, second in zip(calls, one, other, strict=True)]
+        return [change(first, second) for change, first, second in zip(merges, one, other, strict=True)]
 
     if query.window is not None:
         return windowed.aggregate(grouped, query.window, query.emit, initialize, add, merge, serde)
     return grouped.aggregate(initialize, add, store=Materialized(store, key=serde, value=ROWS))
+
+
+def _merging(call: _Call, errors: Errors) -> Callable[[Any, Any], Any]:
+    """Where it fails, the later session's state stays: the earlier may be that of no row at all."""
+    merge = call.aggregate.merge
+
+    def run(one: Any, other: Any) -> Any:
+        try:
+            return merge(one, other)
+        except Exception as error:  # noqa: BLE001  as for a row that cannot be added
+            errors.note(call.call.function, error)
+            return other
+
+    return run
 
 
 def _rows_of(node: Any) -> Any:
@@ -387,9 +403,14 @@ def _is_key(relation: Relation, grouping: Sequence[_Grouping]) -> bool:
 
 
 def _behind(
-    query: tree.Query, relation: Relation, grouping: Sequence[_Grouping], calls: Sequence[_Call], table: Any
+    query: tree.Query,
+    relation: Relation,
+    grouping: Sequence[_Grouping],
+    calls: Sequence[_Call],
+    table: Any,
+    errors: Errors,
 ) -> Grouped:
-    results = [each.aggregate.result for each in calls]
+    results = [guarded(each.aggregate.result, each.call.function, errors) for each in calls]
     is_windowed = query.window is not None
 
     def row_of(key: Any, state: list[Any] | None) -> list[Any] | None:

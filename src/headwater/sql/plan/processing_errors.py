@@ -6,9 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from headwater.streams.engine.failures import Failure, Verdict
+
+_TEXT_MAX: Final = 2_000  # characters of a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,15 @@ class ProcessingError:
 Listener = Callable[[ProcessingError], None]
 
 
+def message_of(error: BaseException) -> str:
+    """What it says, as much as somebody reads of it: it may quote a whole value."""
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001  it is of somebody's function, and cannot say
+        text = ""
+    return text[:_TEXT_MAX] + "..." if len(text) > _TEXT_MAX else text or type(error).__name__
+
+
 def leave_out(query_id: str, listener: Listener | None) -> Callable[[Failure], Verdict]:
     """What is done with records that cannot be decoded: they are left out, and told."""
 
@@ -33,7 +44,7 @@ def leave_out(query_id: str, listener: Listener | None) -> Callable[[Failure], V
         if listener is not None:
             record = failure.record
             place = (None, None, None, None) if record is None else (record.topic, record.partition, record.offset, record.value)  # fmt: skip
-            listener(ProcessingError(query_id, "deserialization", failure.node, str(failure.error), *place))
+            listener(ProcessingError(query_id, "deserialization", failure.node, message_of(failure.error), *place))
         return "skip"
 
     return decide

@@ -22,7 +22,7 @@ from headwater.sql.language import tree
 from headwater.sql.language.tree import SourceKind
 from headwater.sql.language.types import Type
 from headwater.sql.plan.catalog import RowFormat, SourceInfo, SourceWindow
-from headwater.sql.plan.processing_errors import Listener, ProcessingError
+from headwater.sql.plan.processing_errors import Listener, ProcessingError, message_of
 
 Log = Callable[[str, BaseException], None]
 TOGETHER: Final = 8_000  # rows that are worked out at once: each that waits for a call is kept meanwhile
@@ -129,17 +129,20 @@ class Relation:
 
 @dataclass(slots=True)
 class Errors:
-    """Where expressions tell of rows for which they have no value: the processing log of a query."""
+    """Where expressions tell of rows for which they have no value: the processing log of a query. `seen`: what was told
+    last, at least `limit` of it.
+    """
 
     seen: list[tuple[str, str]] = field(default_factory=list)
-    limit: int = 10_000
+    limit: int = 1_000
     query_id: str = ""
     listener: Listener | None = None
 
     def note(self, what: str, error: BaseException) -> None:
-        message = str(error) or type(error).__name__
-        if len(self.seen) < self.limit:
-            self.seen.append((what, message))
+        message = message_of(error)
+        self.seen.append((what, message))
+        if len(self.seen) > 2 * self.limit:
+            del self.seen[: len(self.seen) - self.limit]
         if self.listener is not None:
             self.listener(ProcessingError(self.query_id, "processing", what, message))
 

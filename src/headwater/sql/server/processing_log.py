@@ -16,7 +16,7 @@ import logging
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -30,7 +30,6 @@ logger = logging.getLogger("headwater.sql")
 PENDING_MAX: Final = 10_000
 _AT_ONCE_MAX: Final = 500  # entries that are on their way together
 _RETRY_MAX_S: Final = 60.0
-_TEXT_MAX: Final = 10_000  # characters of a message
 
 
 def entry(trouble: ProcessingError, now_ms: int, left_out: int, *, rows: bool) -> bytes:
@@ -38,20 +37,19 @@ def entry(trouble: ProcessingError, now_ms: int, left_out: int, *, rows: bool) -
     details: dict[str, Any] = dict.fromkeys(
         ("deserializationError", "recordProcessingError", "productionError", "serializationError", "kafkaStreamsThreadError")
     )  # fmt: skip
-    message = trouble.message[:_TEXT_MAX]
     if trouble.kind == "deserialization":
         kind = 0
         raw = base64.b64encode(trouble.data).decode() if rows and trouble.data is not None else None
         details["deserializationError"] = {
             "target": "value",
-            "errorMessage": message,
+            "errorMessage": trouble.message,
             "recordB64": raw,
             "cause": [],
             "topic": trouble.topic,
         }
     else:
         kind = 1
-        details["recordProcessingError"] = {"errorMessage": message, "record": None, "cause": []}
+        details["recordProcessingError"] = {"errorMessage": trouble.message, "record": None, "cause": []}
     shown = {
         "level": "ERROR",
         "logger": f"processing.{trouble.query_id}.{trouble.where}",
@@ -168,7 +166,7 @@ class ProcessingLog:
         if len(self._pending) >= PENDING_MAX:
             self._left_out += 1
             return
-        self._pending.append(trouble)
+        self._pending.append(trouble if self._settings.rows else replace(trouble, data=None))
         with contextlib.suppress(RuntimeError):  # the loop is closed: the server has ended
             self._loop.call_soon_threadsafe(self._came.set)
 

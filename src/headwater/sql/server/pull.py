@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import compress
 from operator import itemgetter
 from typing import Any, Final
 
+from headwater.sql import budget
 from headwater.sql.expressions.column_scope import Scope
 from headwater.sql.expressions.compiling import Compiler
 from headwater.sql.functions.aggregates import Aggregate
@@ -30,6 +31,7 @@ from headwater.sql.plan.relations import (
     Relation,
     RowFunction,
     condition_of,
+    guarded,
     values_of,
 )
 from headwater.sql.plan.rewriting import columns as columns_of
@@ -98,6 +100,7 @@ class Groups:
         for begin in range(0, len(rows), TOGETHER):
             some = rows[begin : begin + TOGETHER]
             for key, given in zip(self.keys.all(some), self.arguments.all(some), strict=True):
+                budget.begin()
                 name = tuple(map(hashable, key))
                 if name not in groups:
                     groups[name] = (key, [each.initial() for each, _ in self.calls])
@@ -267,7 +270,8 @@ def _grouping(query: tree.Query, relation: Relation, calls: list[tree.Call], err
             arguments.pop()
         compiled = [compiler.compile(each) for each in arguments]
         aggregate = function.resolve([each.type for each in compiled], constants, call.position)
-        made.append((aggregate, len(compiled)))
+        result = guarded(aggregate.result, call.function, errors)
+        made.append((replace(aggregate, result=result), len(compiled)))
         taken += [(call.function, each) for each in compiled]
     keys = [compiler.compile(each) for each in by]
     columns: dict[tuple[str | None, str], tuple[int, types.Type]] = {}

@@ -24,6 +24,7 @@ from headwater.sql.plan.catalog import Catalog, Column
 from headwater.sql.plan.relations import Errors
 from headwater.sql.plan.topic_sharing import check_pushed
 from headwater.sql.server.expiry import Expiry, expiry_of
+from headwater.sql.server.row_threads import while_asked
 from headwater.sql.server.views import READING
 from headwater.streams.engine.failures import ErrorPolicy
 from headwater.streams.model.processor import Processor
@@ -273,7 +274,7 @@ class PushQuery:
                 return
             records = await consumer.poll(0.1)
             if records:
-                rows, failure = await asyncio.to_thread(process, records)
+                rows, failure = await while_asked(None, process, records)
                 for row in rows:
                     yield row
                 if failure is not None:

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from headwater.base.acls import Operation
@@ -33,6 +34,7 @@ from headwater.sql.server.printing import Printer, registered
 from headwater.sql.server.pull_settings import check_enabled, check_pulled
 from headwater.sql.server.refusals import TooManyPushesError, UnknownTopicError
 from headwater.sql.server.row_answers import Answer
+from headwater.sql.server.row_threads import while_asked
 from headwater.sql.server.settable import check_request
 from headwater.sql.server.views import ALL, READING, Views
 from headwater.sql.server.window_tasks import tasks_of
@@ -57,6 +59,7 @@ class RowQueries:
         rows_max = config.number("ksql.query.pull.rows.max")
         self._views = Views(config.client, rows_max, tasks_of=lambda source: tasks_of(source, session()))
         self._analytics = Analytics(config, session, self._views)
+        self._threads = ThreadPoolExecutor(thread_name_prefix="headwater-sql-pull")  # statements are parsed in others
         self._reading: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
         self._is_closing = False
@@ -99,6 +102,7 @@ class RowQueries:
             self._reading.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._reading
+        self._threads.shutdown(wait=False, cancel_futures=True)
         await self._analytics.close()
         await self._views.close()
 
@@ -229,7 +233,7 @@ class RowQueries:
     ) -> AsyncIterator[list[Any]]:
         names = [f"`{each.name.replace('`', '``')}`" for each in reading.row_columns(source, source.name)]
         _, rows = await self._analytics.read_stream(source, names, properties)
-        for row in await asyncio.to_thread(planned.answer, rows):
+        for row in await while_asked(self._threads, planned.answer, rows):
             yield row
 
     async def _push(
@@ -273,7 +277,8 @@ class RowQueries:
             self.pushes.pop(made.id, None)
 
     async def _pulled(self, planned: pull.PullPlan, source: SourceInfo, lag_max: int) -> AsyncIterator[list[Any]]:
-        for row in await asyncio.to_thread(planned.answer, await self._views.rows(source, planned.lookup, lag_max)):
+        rows = await self._views.rows(source, planned.lookup, lag_max)
+        for row in await while_asked(self._threads, planned.answer, rows):
             yield row
 
     # -- PRINT ---------------------------------------------------------------------------------------------------------

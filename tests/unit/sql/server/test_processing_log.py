@@ -91,3 +91,20 @@ def test_a_log_that_is_turned_off_takes_nothing() -> None:
         assert writer.opened == 0
 
     asyncio.run(run())
+
+
+def test_values_of_records_are_kept_only_where_the_log_shows_them() -> None:
+    """Ten thousand entries that wait for the brokers held ten thousand records, which nobody read."""
+    shown = LogSettings((), "log", 1, True, True)
+    trouble = ProcessingError("Q", "deserialization", "t", "no JSON", "t", 0, 7, b"value")
+
+    async def kept(settings: LogSettings) -> bytes | None:
+        writer = Writer(failures=1)
+        log = ProcessingLog(settings, writer)
+        log.open()
+        log.put(trouble)
+        (waiting,) = log._pending
+        await log.close()
+        return waiting.data
+
+    assert [asyncio.run(kept(each)) for each in (_SETTINGS, shown)] == [None, b"value"]

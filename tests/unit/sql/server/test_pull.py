@@ -1,5 +1,6 @@
 """Pull queries over the rows of a table."""
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -123,3 +124,16 @@ def _sorted(order: str) -> list[list[Any]]:
     assert isinstance(statement, tree.Select)
     plan = pull.plan(statement.query, session.catalog.find("T"), "T")
     return plan.answer([[*each[1:], None, 0, 0, 0, each[0]] for each in _UNLIKE])
+
+
+def test_an_aggregate_without_a_result_is_null() -> None:
+    """The query ended with the error of its first group that had one: Numeric field overflow."""
+    session = Session()
+    session.run(
+        "CREATE TABLE t (id INT PRIMARY KEY, g INT, a DECIMAL(3, 0)) WITH (kafka_topic='t', value_format='JSON');"
+    )
+    (statement,) = parse("SELECT g, SUM(a) AS total FROM t GROUP BY g;")
+    assert isinstance(statement, tree.Select)
+    plan = pull.plan(statement.query, session.catalog.find("T"), "T")
+    rows = [[g, Decimal(a), 0, 0, 0, key] for key, (g, a) in enumerate([(1, 900), (1, 200), (2, 900)])]
+    assert plan.answer(rows) == [[1, None], [2, 900]]
