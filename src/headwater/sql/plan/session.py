@@ -185,7 +185,7 @@ class Session:
 
     def completed(self, statement: tree.CreateSource) -> tree.CreateSource:
         """With the columns that the schema registry has, where it names none."""
-        if not self.checks_schemas:
+        if not self.checks_schemas or self.has_already(statement):
             return statement
         with placed_at(statement.position):
             return inference.inferred(statement, self.schemas, *self._default_formats())
@@ -202,6 +202,10 @@ class Session:
     def _wraps(self) -> bool:
         return self.settings.get(WRAP_SINGLE, "true").lower() != "false"
 
+    def has_already(self, statement: tree.CreateSource | tree.CreateAs) -> bool:
+        """Whether it does nothing, because what it would make is there and may be."""
+        return statement.if_not_exists and not statement.or_replace and statement.name in self.catalog.sources
+
     def _exists(self, name: str, kind: SourceKind, statement: tree.CreateSource | tree.CreateAs) -> bool:
         """Whether there is nothing to do, because it may exist and does."""
         known = self.catalog.sources.get(name)
@@ -213,7 +217,7 @@ class Session:
             )
         if known is None or statement.or_replace:
             return False
-        if statement.if_not_exists:
+        if self.has_already(statement):
             return True
         raise SqlError(
             f"Cannot add {kind.value.lower()} '{name}': A {known.kind.value.lower()} with the same name already exists",

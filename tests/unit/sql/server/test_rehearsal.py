@@ -336,6 +336,28 @@ def test_what_is_there_already_is_a_warning(statement: str, kind: str) -> None:
     assert _run(_node(_S), statement) == (200, [shown])
 
 
+@pytest.mark.parametrize("before", ["", "SHOW TABLES; "])
+@pytest.mark.parametrize(
+    "clause",
+    [
+        "(v INT) WITH (kafka_topic='in', value_format='JSON', partitions=3)",
+        "(v INT) WITH (kafka_topic='gone', value_format='JSON')",
+        "(v INT) WITH (kafka_topic='gone', value_format='JSON', partitions=3)",
+        "WITH (kafka_topic='in', value_format='AVRO')",
+        "WITH (kafka_topic='gone', value_format='AVRO', partitions=1)",
+    ],
+)
+def test_what_is_there_already_is_a_warning_whatever_became_of_its_topic(clause: str, before: str) -> None:
+    """A script that had run once failed the second time, where partitions had been added to its topic, or its schema
+    was gone; for a topic that was gone, a new one was made.
+    """
+    node = _node(_S)
+    node.engine.session.schemas = MemorySchemas()
+    status, answer = _run(node, f"{before}CREATE STREAM IF NOT EXISTS s {clause};")
+    assert (status, answer[-1]["@type"]) == (200, "warning_entity"), answer
+    assert cast("Admin", node._admin).replicas == {}
+
+
 @pytest.mark.parametrize(
     "statement", ["DESCRIBE {}", "DESCRIBE {} EXTENDED", "DESCRIBE STREAMS", "SHOW STREAMS EXTENDED"]
 )
