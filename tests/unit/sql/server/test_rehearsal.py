@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.schemas import SchemaType
 from headwater.sql.formats.registry.port import MemorySchemas
 from headwater.sql.functions import library
@@ -302,6 +302,28 @@ def test_what_fails_when_it_is_carried_out_comes_with_what_was_done_before() -> 
     )
     assert [each["commandId"] for each in answer["entities"]] == ["stream/`S`/create"]
     assert list(node.engine.session.catalog.sources) == ["S"]
+
+
+def test_what_the_brokers_refuse_comes_with_what_was_done_before() -> None:
+    """A policy of the brokers, or a right that is missing, ended the request as if nothing had been carried out."""
+    made = "CREATE STREAM t (v INT) WITH (kafka_topic='t', value_format='JSON', partitions=1);"
+    for refusal, status, code, message in (
+        (KafkaError(ErrorCode.POLICY_VIOLATION, "not so"), 500, 50000, "POLICY_VIOLATION: not so"),
+        (UserError("The registry is away."), 500, 50000, "The registry is away"),
+        (HttpError(403, "User 'ada' is denied CREATE", 40301), 403, 40301, "User 'ada' is denied CREATE"),
+    ):
+        node = _node()
+
+        async def create_topics(_wanted: list[Any], refusal: Exception = refusal) -> dict[str, KafkaError | None]:
+            raise refusal
+
+        node._admin.create_topics = create_topics  # type: ignore[assignment,method-assign,union-attr]
+        text = f"{_S} {made}"
+        answered, answer = _run(node, text)
+        told = {"@type": "statement_error", "error_code": code, "message": message, "statementText": text}
+        assert (answered, answer) == (status, {**told, "entities": answer.get("entities")})
+        assert [each["commandId"] for each in answer["entities"]] == ["stream/`S`/create"]
+        assert _run(node, made) == (status, {"error_code": code, "message": message})  # nothing was done
 
 
 @pytest.mark.parametrize(
