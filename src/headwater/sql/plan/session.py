@@ -430,12 +430,26 @@ class Session:
         self.ended.discard(app.name)
         return self.queries[query_id]
 
+    def query_named(self, query_id: str) -> PersistentQuery | None:
+        """The one that a statement means, in whatever letters."""
+        found = query_ids.meant(query_id, self.queries)
+        return None if found is None else self.queries[found]
+
+    def with_id(self, statement: tree.ControlQuery) -> tree.ControlQuery:
+        """With the id in its own letters, as it goes into the log."""
+        query = self.query_named(statement.query_id or "")
+        if query is None or query.id == statement.query_id:
+            return statement
+        text = f"{statement.action} {types.quoted(query.id)};"
+        return replace(statement, query_id=query.id, text=text)
+
     def _control(self, statement: tree.ControlQuery) -> None:
-        if statement.query_id is not None and statement.query_id not in self.queries:
+        query = None if statement.query_id is None else self.query_named(statement.query_id)
+        if statement.query_id is not None and query is None:
             raise SqlError(
                 f"Unknown queryId: {statement.query_id}", hint="SHOW QUERIES; lists them.", position=statement.position
             )
-        chosen = list(self.queries) if statement.query_id is None else [statement.query_id]
+        chosen = list(self.queries) if query is None else [query.id]
         match statement.action:
             case "TERMINATE":
                 self._end(chosen)

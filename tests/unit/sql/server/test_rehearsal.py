@@ -525,6 +525,26 @@ def test_the_id_of_a_command_says_what_it_was(word: str) -> None:
     assert answer["commandId"] == f"{word}/CSAS_BIG_1/execute"
 
 
+@pytest.mark.parametrize("before", ["", "SHOW TABLES; "])
+def test_a_query_is_named_as_its_id_is_shown(before: str) -> None:
+    """The query of a stream between quotes has its letters in its id: CSAS_bar_1 was told to be no query, as
+    CSAS_BAR_1, unless it was quoted, too.
+    """
+    node = _node(_S, "CREATE STREAM `bar` AS SELECT * FROM s;")
+    _, (shown,) = _run(node, "SHOW QUERIES;")
+    query_id = shown["queries"][0]["id"]
+    assert query_id == "CSAS_bar_1"
+    status, answer = _run(node, f"{before}EXPLAIN {query_id};")
+    assert status == 200, answer
+    assert answer[-1]["queryDescription"]["id"] == query_id
+    for word in ("PAUSE", "RESUME", "TERMINATE"):
+        status, answer = _run(node, f"{before}{word} {query_id};")
+        assert status == 200, answer
+        told = (answer[-1]["statementText"], answer[-1]["commandId"])
+        assert told == (f"{word} `{query_id}`;", f"{word.lower()}/{query_id}/execute")
+    assert node.engine.session.queries == {}
+
+
 def test_a_function_is_described_with_its_arguments() -> None:
     _, (answer,) = _run(_node(), "DESCRIBE FUNCTION lpad;")
     assert answer["functions"][1]["arguments"][1:] == [
