@@ -89,44 +89,6 @@ def test_a_limit_alone_goes_by_the_key(keys: list[str], wanted: list[list[Any]])
     assert plan.answer([[0, 0, 0, 0, *(each[name] for name in names)] for each in given]) == wanted
 
 
-_UNLIKE = [  # a DOUBLE, an array, a struct
-    (1, 3.0, [1, None], {"X": 1, "Y": None}),
-    (2, float("nan"), [1, 2], {"X": 1, "Y": "a"}),
-    (3, 1.0, None, None),
-    (4, 2.0, [], {"X": None, "Y": "b"}),
-]
-
-
-@pytest.mark.parametrize(
-    ("order", "wanted"),
-    [
-        ("d", [3, 4, 1, 2]),
-        ("d DESC", [2, 1, 4, 3]),
-        ("a", [4, 2, 1, 3]),
-        ("a DESC", [3, 1, 2, 4]),
-        ("s", [2, 1, 4, 3]),
-    ],
-)
-def test_rows_are_sorted_by_values_of_any_type_that_has_an_order(order: str, wanted: list[int]) -> None:
-    """NaN left the rows around it unsorted, and a NULL within an array, or a struct, ended the query in a TypeError."""
-    assert [row[0] for row in _sorted(order)] == wanted
-
-
-def test_a_map_has_no_order() -> None:
-    with pytest.raises(SqlError, match=r"line 1:27: ORDER BY cannot sort by ARRAY<MAP<STRING, INTEGER>>"):
-        _sorted("ARRAY[m]")
-
-
-def _sorted(order: str) -> list[list[Any]]:
-    session = Session()
-    columns = "id INT PRIMARY KEY, d DOUBLE, a ARRAY<INT>, s STRUCT<x INT, y STRING>, m MAP<STRING, INT>"
-    session.run(f"CREATE TABLE t ({columns}) WITH (kafka_topic='t', value_format='JSON');")
-    (statement,) = parse(f"SELECT id FROM t ORDER BY {order};")
-    assert isinstance(statement, tree.Select)
-    plan = pull.plan(statement.query, session.catalog.find("T"), "T")
-    return plan.answer([[*each[1:], None, 0, 0, 0, each[0]] for each in _UNLIKE])
-
-
 @pytest.mark.parametrize(
     ("rows", "earliest", "latest"),
     [
@@ -165,3 +127,41 @@ def _gathered(text: str, rows: list[list[Any]], before: str = "") -> list[list[A
     with scope.using(session.catalog.functions, {}, {}):
         plan = pull.plan(statement.query, session.catalog.find("T"), "T")
     return plan.answer(rows)
+
+
+_UNLIKE = [  # a DOUBLE, an array, a struct
+    (1, 3.0, [1, None], {"X": 1, "Y": None}),
+    (2, float("nan"), [1, 2], {"X": 1, "Y": "a"}),
+    (3, 1.0, None, None),
+    (4, 2.0, [], {"X": None, "Y": "b"}),
+]
+
+
+@pytest.mark.parametrize(
+    ("order", "wanted"),
+    [
+        ("d", [3, 4, 1, 2]),
+        ("d DESC", [2, 1, 4, 3]),
+        ("a", [4, 2, 1, 3]),
+        ("a DESC", [3, 1, 2, 4]),
+        ("s", [2, 1, 4, 3]),
+    ],
+)
+def test_rows_are_sorted_by_values_of_any_type_that_has_an_order(order: str, wanted: list[int]) -> None:
+    """NaN left the rows around it unsorted, and a NULL within an array, or a struct, ended the query in a TypeError."""
+    assert [row[0] for row in _sorted(order)] == wanted
+
+
+def test_a_map_has_no_order() -> None:
+    with pytest.raises(SqlError, match=r"line 1:27: ORDER BY cannot sort by ARRAY<MAP<STRING, INTEGER>>"):
+        _sorted("ARRAY[m]")
+
+
+def _sorted(order: str) -> list[list[Any]]:
+    session = Session()
+    columns = "id INT PRIMARY KEY, d DOUBLE, a ARRAY<INT>, s STRUCT<x INT, y STRING>, m MAP<STRING, INT>"
+    session.run(f"CREATE TABLE t ({columns}) WITH (kafka_topic='t', value_format='JSON');")
+    (statement,) = parse(f"SELECT id FROM t ORDER BY {order};")
+    assert isinstance(statement, tree.Select)
+    plan = pull.plan(statement.query, session.catalog.find("T"), "T")
+    return plan.answer([[*each[1:], None, 0, 0, 0, each[0]] for each in _UNLIKE])
