@@ -5,7 +5,7 @@ so it has only what these may have.
 from __future__ import annotations
 
 import re
-from collections.abc import Container
+from collections.abc import Collection, Container
 from typing import Final
 
 from headwater.sql.language import tree
@@ -42,6 +42,16 @@ def given(statement: tree.InsertInto, taken: Container[str]) -> str | None:
     if found in taken:
         raise SqlError(f"Query ID '{found}' already exists.", position=place)
     return found
+
+
+def meant(query_id: str, known: Collection[str]) -> str | None:
+    """The id that a statement means: without quotes, it says ids in capitals, which have the letters of their stream
+    or table. None: there is none, or more than one.
+    """
+    if query_id in known:
+        return query_id
+    alike = [each for each in known if each.upper() == query_id.upper()]
+    return alike[0] if len(alike) == 1 else None
 
 
 def of_successor(query_id: str, number: int) -> str:

@@ -185,7 +185,7 @@ class Session:
 
     def completed(self, statement: tree.CreateSource) -> tree.CreateSource:
         """With the columns that the schema registry has, where it names none."""
-        if not self.checks_schemas:
+        if not self.checks_schemas or self.has_already(statement):
             return statement
         with placed_at(statement.position):
             return inference.inferred(statement, self.schemas, *self._default_formats())
@@ -202,6 +202,10 @@ class Session:
     def _wraps(self) -> bool:
         return self.settings.get(WRAP_SINGLE, "true").lower() != "false"
 
+    def has_already(self, statement: tree.CreateSource | tree.CreateAs) -> bool:
+        """Whether it does nothing, because what it would make is there and may be."""
+        return statement.if_not_exists and not statement.or_replace and statement.name in self.catalog.sources
+
     def _exists(self, name: str, kind: SourceKind, statement: tree.CreateSource | tree.CreateAs) -> bool:
         """Whether there is nothing to do, because it may exist and does."""
         known = self.catalog.sources.get(name)
@@ -213,7 +217,7 @@ class Session:
             )
         if known is None or statement.or_replace:
             return False
-        if statement.if_not_exists:
+        if self.has_already(statement):
             return True
         raise SqlError(
             f"Cannot add {kind.value.lower()} '{name}': A {known.kind.value.lower()} with the same name already exists",
@@ -426,12 +430,26 @@ class Session:
         self.ended.discard(app.name)
         return self.queries[query_id]
 
+    def query_named(self, query_id: str) -> PersistentQuery | None:
+        """The one that a statement means, in whatever letters."""
+        found = query_ids.meant(query_id, self.queries)
+        return None if found is None else self.queries[found]
+
+    def with_id(self, statement: tree.ControlQuery) -> tree.ControlQuery:
+        """With the id in its own letters, as it goes into the log."""
+        query = self.query_named(statement.query_id or "")
+        if query is None or query.id == statement.query_id:
+            return statement
+        text = f"{statement.action} {types.quoted(query.id)};"
+        return replace(statement, query_id=query.id, text=text)
+
     def _control(self, statement: tree.ControlQuery) -> None:
-        if statement.query_id is not None and statement.query_id not in self.queries:
+        query = None if statement.query_id is None else self.query_named(statement.query_id)
+        if statement.query_id is not None and query is None:
             raise SqlError(
                 f"Unknown queryId: {statement.query_id}", hint="SHOW QUERIES; lists them.", position=statement.position
             )
-        chosen = list(self.queries) if statement.query_id is None else [statement.query_id]
+        chosen = list(self.queries) if query is None else [query.id]
         match statement.action:
             case "TERMINATE":
                 self._end(chosen)

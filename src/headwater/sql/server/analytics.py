@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from headwater.base.acls import Operation
@@ -20,7 +21,7 @@ from headwater.sql.server import duckdb_queries, push, rights
 from headwater.sql.server.config import SqlServerConfig
 from headwater.sql.server.duckdb_errors import UnknownSourceError, WrongNameError, place_of
 from headwater.sql.server.duckdb_functions import own_functions
-from headwater.sql.server.duckdb_pool import DuckDbPool
+from headwater.sql.server.duckdb_pool import DuckDbPool, Made
 from headwater.sql.server.pull_settings import check_enabled
 from headwater.sql.server.row_answers import Answer
 from headwater.sql.server.views import READING, Views
@@ -50,32 +51,37 @@ class Analytics:
         """`parsed`: our own parser took it, so names that are not there are told in its words. Raises SqlError."""
         text = piece.text
         catalog = self._session().catalog
-        relations: dict[duckdb_queries.SourceName, duckdb_queries.Relation] = {}
         pseudo = duckdb_queries.pseudo_in(text)
-        reads_topics = False
-        sources = duckdb_queries.sources_in(text)
-        for name, surely in sources.items():
+        sources: dict[duckdb_queries.SourceName, SourceInfo | str] = {}  # or a topic
+        names = duckdb_queries.sources_in(text)
+        for name, surely in names.items():
             source, topic = await self._meant(name, surely, caller)
             if source is not None:
                 await rights.require_source(caller, Operation.READ, source)
                 check_enabled(source, properties, scans=True)
-                relations[name] = await self._relation(source, properties, pseudo)
+                sources[name] = source
             elif topic is not None:
                 await require(caller, topic_need(Operation.READ, topic))
-                relations[name] = duckdb_queries.relation_of_topic(await self._records(topic))
-                reads_topics = True
+                sources[name] = topic
             elif surely and parsed:
                 await self._refuse_unknown(name.sql, piece, caller)
-        called = duckdb_queries.told_apart(relations)
+        reads_topics = any(isinstance(each, str) for each in sources.values())
+        called = duckdb_queries.told_apart(sources)
         allowed = {name: each for name, each in catalog.functions.items() if name not in catalog.withheld}
         functions = own_functions(text, allowed)
         words = duckdb_queries.in_duckdbs_words(text, called, () if reads_topics else pseudo, functions)
-        named = {called[name]: each for name, each in relations.items()}
+
+        async def read() -> Made:
+            taken = duckdb_queries.Taken(self._bounds)
+            return {
+                called[name]: await self._relation(each, properties, pseudo, taken) for name, each in sources.items()
+            }
+
         try:
-            columns, rows = await self._duckdb.answer(words, named, functions)
+            columns, rows = await self._duckdb.answer(words, read, functions)
         except UnknownSourceError as error:
             unknown = error.name.upper()
-            written = next((each.sql for each in sources if each.text.upper() == unknown), unknown)
+            written = next((each.sql for each in names if each.text.upper() == unknown), unknown)
             await self._refuse_unknown(written, piece, caller)
             raise
         except WrongNameError as error:
@@ -102,28 +108,44 @@ class Analytics:
         return (None, topic) if alike is None or topic == name.text else (alike, None)
 
     async def _relation(
-        self, source: SourceInfo, properties: Mapping[str, str], pseudo: Sequence[str]
-    ) -> duckdb_queries.Relation:
+        self,
+        source: SourceInfo | str,
+        properties: Mapping[str, str],
+        pseudo: Sequence[str],
+        taken: duckdb_queries.Taken,
+    ) -> Callable[[], duckdb_queries.Relation]:
+        """Reads the rows; a thread makes the relation of them."""
+        if isinstance(source, str):
+            return partial(duckdb_queries.relation_of_topic, await self._records(source, taken))
         if source.kind is SourceKind.TABLE:
-            return duckdb_queries.relation_of(source, await self._views.rows(source), pseudo)
-        columns, rows = await self.read_stream(source, ("*", *pseudo), properties)
-        return duckdb_queries.Relation(tuple((each.name, each.type) for each in columns), rows)
+            rows = await self._views.rows(source)
+            taken.add(source.name, len(rows), 0)  # their values are those of the view
+            return partial(duckdb_queries.relation_of, source, rows, pseudo)
+        columns, rows = await self.read_stream(source, ("*", *pseudo), properties, taken)
+        return partial(duckdb_queries.Relation, tuple((each.name, each.type) for each in columns), rows)
 
     async def read_stream(
-        self, source: SourceInfo, names: Sequence[str], properties: Mapping[str, str]
+        self,
+        source: SourceInfo,
+        names: Sequence[str],
+        properties: Mapping[str, str],
+        taken: duckdb_queries.Taken | None = None,
     ) -> tuple[tuple[Column, ...], list[list[Any]]]:
-        """The rows of a stream to its present end, within bounds. Raises SqlError."""
+        """The rows of a stream to its present end, within bounds; beside others, with what is `taken`. Raises
+        SqlError.
+        """
+        taken = taken or duckdb_queries.Taken(self._bounds)
         (statement,) = parse(f"SELECT {', '.join(names)} FROM `{source.name.replace('`', '``')}`;")
         assert isinstance(statement, tree.Select)
-        planned = push.plan(statement.query, self._session().catalog.copy(), self._config.brokers, properties)
+        catalog = self._session().catalog.copy()
+        catalog.sources[source.name] = source  # by now another may have its name, for which nobody has asked
+        planned = push.plan(statement.query, catalog, self._config.brokers, properties)
         made = push.PushQuery(planned, self._config.client, properties, to_end=True)
         rows: list[list[Any]] = []
-        size = 0
         async with contextlib.aclosing(made.rows()) as found:
             async for row in found:
                 rows.append(row)
-                size += duckdb_queries.size_of(row)
-                self._bounds.check(source.name, len(rows), size)
+                taken.add(source.name, 1, duckdb_queries.size_of(row))
         return made.columns, rows
 
     async def _refuse_unknown(self, name: str, piece: Piece, caller: Caller) -> None:
@@ -149,10 +171,9 @@ class Analytics:
         async with AsyncConsumer(READING | self._config.client) as consumer:
             return [each for each in await consumer.list_topics() if not each.startswith("_confluent-ksql-")]
 
-    async def _records(self, topic: str) -> list[Any]:
+    async def _records(self, topic: str, taken: duckdb_queries.Taken) -> list[Any]:
         """The records of a topic, to the end that it has now."""
         found: list[Any] = []
-        size = 0
         async with AsyncConsumer(READING | self._config.client) as consumer:
             places = [TopicPartition(topic, each.partition) for each in await consumer.partitions_for(topic)]
             begins, ends = await consumer.beginning_offsets(places), await consumer.end_offsets(places)
@@ -162,8 +183,7 @@ class Analytics:
             while not await push.has_read(consumer, places, ends):
                 for record in await consumer.poll(0.1):
                     found.append(record)
-                    size += len(record.key or b"") + len(record.value or b"")
-                    self._bounds.check(topic, len(found), size)
+                    taken.add(topic, 1, len(record.key or b"") + len(record.value or b""))
         return found
 
 

@@ -92,7 +92,7 @@ class SqlDoor(Door):
         try:
             return await super().handle(request)
         except (KafkaError, UserError) as error:
-            raise HttpError(500, str(error), SERVER_ERROR) from None
+            raise _failure(error) from None
 
 
 def is_streamed(request: Request) -> bool:
@@ -110,19 +110,34 @@ def _check_media_type(request: Request) -> None:
 
 
 def error_body(error: HttpError, _request: Request | None) -> Response:
+    return json_response(_told(error), error.status, headers=error.headers)
+
+
+def _told(error: HttpError) -> dict[str, Any]:
     code = error.code if error.code is not None and error.code >= 10_000 else error.status * 100
-    return json_response(
-        {"@type": "generic_error", "error_code": code, "message": error.message}, error.status, headers=error.headers
-    )
+    return {"@type": "generic_error", "error_code": code, "message": error.message}
+
+
+def _failure(error: KafkaError | UserError | HttpError) -> HttpError:
+    """What is no fault of a statement."""
+    return error if isinstance(error, HttpError) else HttpError(500, str(error), SERVER_ERROR)
 
 
 def statement_error(error: SqlError, text: str, done: Sequence[answers.Entity] = ()) -> Response:
     """`done`: what statements before it were answered."""
     code = code_of(error)
-    told = {"@type": "generic_error", "error_code": code, "message": str(error)}
+    told: dict[str, Any] = {"@type": "generic_error", "error_code": code, "message": str(error)}
     if code not in GENERIC:
-        told |= {"@type": "statement_error", "statementText": text, "entities": list(done)}
+        told |= _of_statements(text, done)
     return json_response(told, code // 100, KSQL_JSON)
+
+
+def _ended_halfway(error: HttpError, text: str, done: Sequence[answers.Entity]) -> Response:
+    return json_response(_told(error) | _of_statements(text, done), error.status, KSQL_JSON, headers=error.headers)
+
+
+def _of_statements(text: str, done: Sequence[answers.Entity]) -> dict[str, Any]:
+    return {"@type": "statement_error", "statementText": text, "entities": list(done)}
 
 
 class Api:
@@ -141,6 +156,10 @@ class Api:
             await self._node.execute(text, settings, variables, caller=request.caller, done=found)
         except SqlError as error:
             return statement_error(error, text, found)
+        except (KafkaError, UserError, HttpError) as error:
+            if not found:
+                raise
+            return _ended_halfway(_failure(error), text, found)
         return json_response(found, 200, KSQL_JSON)
 
     async def _catch_up(self, body: Mapping[str, Any]) -> None:

@@ -1,4 +1,5 @@
-"""Queries of DuckDB beside the server's loop: a few at a time, each with an end.
+"""Queries of DuckDB beside the server's loop: a few at a time, each with an end. What one reads is read when it is its
+turn, and within the same time: those that wait hold nothing.
 
 A query that takes too long, or that nobody waits for any more, is interrupted; its place is free when its thread has
 ended. Owned by the loop of its server.
@@ -7,7 +8,7 @@ ended. Owned by the loop of its server.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ SECONDS_MAX: Final = 100.0  # below the two minutes that the door gives an answe
 _AGAIN_S: Final = 0.05
 
 Rows = tuple[tuple[Column, ...], Iterator[list[Any]]]
+Made = Mapping[str, Callable[[], Relation]]  # relations, whose rows have been read
 
 
 class DuckDbPool:
@@ -30,13 +32,25 @@ class DuckDbPool:
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._running: dict[asyncio.Future[Rows], Interruption] = {}
 
-    async def answer(self, text: str, relations: Mapping[str, Relation], functions: Sequence[OwnFunction] = ()) -> Rows:
-        """The columns and rows of a query in DuckDB's words over these relations. Raises SqlError."""
+    async def answer(
+        self, text: str, read: Callable[[], Awaitable[Made]], functions: Sequence[OwnFunction] = ()
+    ) -> Rows:
+        """The columns and rows of a query in DuckDB's words over the relations that `read` reads, and which are made in
+        a thread. Raises SqlError.
+        """
+        limit = asyncio.timeout(self._seconds_max)
         try:
-            async with asyncio.timeout(self._seconds_max):
+            async with limit:
                 await self._turns.acquire()
+                try:
+                    relations = await read()
+                except BaseException:
+                    self._turns.release()
+                    raise
                 return await self._run(text, relations, functions)
         except TimeoutError:
+            if not limit.expired():
+                raise
             raise SqlError(
                 f"The query had no answer within {self._seconds_max:g} seconds, and was stopped.",
                 hint="Ask for less, or make a table of it with CREATE TABLE AS SELECT.",
@@ -50,10 +64,12 @@ class DuckDbPool:
             await asyncio.wait(list(self._running))
         self._threads.shutdown()
 
-    async def _run(self, text: str, relations: Mapping[str, Relation], functions: Sequence[OwnFunction]) -> Rows:
+    async def _run(self, text: str, relations: Made, functions: Sequence[OwnFunction]) -> Rows:
         interruption = Interruption()
         loop = asyncio.get_running_loop()
-        future = loop.run_in_executor(self._threads, answer, text, relations, self._bounds, interruption, functions)
+        future = loop.run_in_executor(
+            self._threads, _carried_out, text, relations, self._bounds, interruption, functions
+        )
         self._running[future] = interruption
         future.add_done_callback(self._ended)
         try:
@@ -74,3 +90,10 @@ class DuckDbPool:
         self._turns.release()
         if not future.cancelled():
             future.exception()  # whoever asked may be gone
+
+
+def _carried_out(
+    text: str, made: Made, bounds: Bounds, interruption: Interruption, functions: Sequence[OwnFunction]
+) -> Rows:
+    relations = {name: make() for name, make in made.items()}
+    return answer(text, relations, bounds, interruption, functions)

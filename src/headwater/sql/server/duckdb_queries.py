@@ -59,8 +59,8 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a query may hold: the rows of its answer, and the bytes of its answer and of its sources, each as Arrow has
-    them.
+    """What a query may hold: the rows and bytes of its answer, and those of all its sources together; bytes as Arrow
+    has them, and about so many while they are read.
     """
 
     rows_max: int = 1_000_000
@@ -78,6 +78,21 @@ class Bounds:
                 f"{what} has more than {self.bytes_max} bytes, which is what a pull query may hold.",
                 hint="Raise ksql.query.pull.bytes.max, or ask with EMIT CHANGES.",
             )
+
+
+class Taken:
+    """What a query has read so far, of all its sources together."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self._bounds = bounds
+        self._rows = self._size = 0
+        self._first = ""
+
+    def add(self, source: str, rows: int, size: int) -> None:
+        """Raises SqlError beyond the bounds."""
+        self._first = self._first or source
+        self._rows, self._size = self._rows + rows, self._size + size
+        self._bounds.check(source if source == self._first else "What the query reads", self._rows, self._size)
 
 
 USUAL_BOUNDS: Final = Bounds()

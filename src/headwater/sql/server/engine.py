@@ -126,7 +126,11 @@ class Engine:
         return trial.execute(statement)
 
     def completed(self, statement: tree.Statement, properties: Mapping[str, str]) -> tree.Statement:
-        """A CREATE with the columns that the schema registry has, where it names none: what goes into the log."""
+        """What goes into the log: a CREATE with the columns that the schema registry has, where it names none; ids of
+        queries in their own letters.
+        """
+        if isinstance(statement, tree.ControlQuery):
+            return self.session.with_id(statement)
         if not isinstance(statement, tree.CreateSource):
             return statement
         trial = self.session.copy()

@@ -35,7 +35,7 @@ def inspected(statement: tree.Statement, session: Session, settings: Mapping[str
                 what = f"Could not find STREAM/TABLE '{statement.name}' in the Metastore"
                 raise SqlError(what, error.why, error.hint, error.position) from None
         case tree.Explain(target=str(query_id)):
-            query = session.queries.get(query_id)
+            query = session.query_named(query_id)
             if query is None:
                 raise SqlError(
                     f"Query with id:{query_id} does not exist, use SHOW QUERIES to view the full set of queries."

@@ -42,6 +42,8 @@ from headwater.sql.server.lookup import Lookup, lookup_of
 from headwater.sql.values import place as place_of
 
 _UNORDERED: Final = (Base.ARRAY, Base.MAP, Base.STRUCT)
+_OF_NUMBERS: Final = ("AVG", "CORRELATION", "STDDEV_POP", "STDDEV_SAMP", "STDDEV_SAMPLE", "SUM", "SUM_LIST")
+_IN_ANY_ORDER: Final = frozenset(("ATTR", "COUNT", "COUNT_DISTINCT", "MAX", "MIN", *_OF_NUMBERS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +88,20 @@ class PullPlan:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Aggregates over rows of equal keys; `arguments` are those of all of them, one behind the other."""
+    """Aggregates over rows of equal keys; `arguments` are those of all of them, one behind the other. `read_by`: the
+    places in rows of their time, partition and offset, where it matters which row comes first.
+    """
 
     keys: RowFunction
     width: int  # of a key
     calls: tuple[tuple[Aggregate, int], ...]  # and how many arguments each takes
     arguments: RowFunction
+    errors: Errors
+    read_by: tuple[int, int, int] | None
 
     def rows(self, rows: list[list[Any]]) -> list[list[Any]]:
+        if self.read_by is not None:
+            rows = _as_read(rows, *self.read_by)
         groups: dict[Any, tuple[list[Any], list[Any]]] = {}
         if not self.width:  # aggregates over everything have a row also over nothing
             groups[()] = ([], [each.initial() for each, _ in self.calls])
@@ -113,8 +121,21 @@ class Groups:
     def _add(self, states: list[Any], given: list[Any]) -> None:
         at = 0
         for place, (each, count) in enumerate(self.calls):
-            states[place] = each.add(states[place], *given[at : at + count])
+            try:
+                states[place] = each.add(states[place], *given[at : at + count])
+            except Exception as error:  # noqa: BLE001  it keeps its state, as in a query that runs
+                self.errors.note("GROUP BY", error)
             at += count
+
+
+def _as_read(rows: list[list[Any]], time: int, partition: int, offset: int) -> list[list[Any]]:
+    """In the order in which a query that runs would read them: by offset, and of several partitions the one that is
+    earlier.
+    """
+    partitions: dict[int, list[list[Any]]] = {}
+    for row in sorted(rows, key=itemgetter(partition, offset)):
+        partitions.setdefault(row[partition], []).append(row)
+    return list(heapq.merge(*partitions.values(), key=itemgetter(time)))
 
 
 def _passing(condition: RowFunction | None, rows: list[list[Any]]) -> list[list[Any]]:
@@ -215,6 +236,11 @@ def _places_of_key(relation: Relation) -> tuple[int, ...]:
     return tuple(places[name] for name in names)
 
 
+def _places_of_reading(relation: Relation) -> tuple[int, int, int]:
+    names = [each.name for each in relation.row]
+    return names.index("ROWTIME"), names.index("ROWPARTITION"), names.index("ROWOFFSET")
+
+
 def _check_grouped(expressions: Sequence[tree.Expression], relation: Relation, items: Sequence[Item]) -> None:
     """Columns of the rows themselves have as many values as their group has rows. ORDER BY may name the result's."""
     names, results = {each.name for each in relation.row}, {each.name for each in items}
@@ -293,5 +319,7 @@ def _grouping(query: tree.Query, relation: Relation, calls: list[tree.Call], err
 
     grouped = Compiler(Scope(columns, width=len(columns)))
     by_key = values_of([("GROUP BY", each) for each in keys], errors)
-    groups = Groups(by_key, len(keys), tuple(made), values_of(taken, errors))
+    # aggregates that give the same whichever row comes first need no order
+    read_by = None if {each.function for each in calls} <= _IN_ANY_ORDER else _places_of_reading(relation)
+    groups = Groups(by_key, len(keys), tuple(made), values_of(taken, errors), errors, read_by)
     return grouped, (lambda expression: replaced(expression, change)), groups

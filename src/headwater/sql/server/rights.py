@@ -130,10 +130,10 @@ def _sources_named(statement: tree.Statement, session: Session) -> list[str]:
         case tree.CreateSource() | tree.Drop() | tree.AlterSource() | tree.Describe():
             return [statement.name]
         case tree.ControlQuery(query_id=str(query_id)):
-            query = session.queries.get(query_id)
+            query = session.query_named(query_id)
             return [] if query is None else [query.sink.name]
         case tree.Explain(target=str(query_id)):
-            query = session.queries.get(query_id)
+            query = session.query_named(query_id)
             return [] if query is None else [query.sink.name, *query.sources]
         case tree.Explain(target=tree.Statement() as target):
             return _sources_named(target, session)
@@ -192,14 +192,14 @@ def schema_ids(statement: tree.Statement) -> list[tuple[str, int]]:
 def _of_control(statement: tree.ControlQuery, session: Session) -> list[Need]:
     if statement.query_id is None:
         return [cluster(Operation.ALTER)]
-    query = session.queries.get(statement.query_id)
+    query = session.query_named(statement.query_id)
     return [] if query is None else [topic(Operation.ALTER, query.sink.topic)]
 
 
 def _of_explained(statement: tree.Explain, session: Session) -> list[Need]:
     if not isinstance(statement.target, str):
         return [need._replace(operation=Operation.DESCRIBE) for need in needs(statement.target, session)]
-    query = session.queries.get(statement.target)
+    query = session.query_named(statement.target)
     if query is None:
         return []
     sources = [need for name in query.sources for need in _of_source(Operation.DESCRIBE, name, session)]

@@ -170,6 +170,8 @@ class QueryRunner:
                 raise RuntimeError(
                     "a terminated query of the same id has left topics or offsets that cannot be deleted"
                 )
+        if running.stop.is_set():
+            return  # it was to end before what was left had been deleted
         loop = asyncio.get_running_loop()
         running.stopping = stopping = threading.Event()  # of this run: it sets it itself when it ends
         running.starting = self._threads.submit(self._host.start, running.query, stopping)

@@ -265,7 +265,7 @@ class StatementRequests:
     async def _make_topics(
         self, statement: tree.Statement, done: PersistentQuery | Insertion | None, settings: Mapping[str, str]
     ) -> None:
-        if isinstance(statement, tree.CreateSource):
+        if isinstance(statement, tree.CreateSource) and not self._node.engine.session.has_already(statement):
             trial = self._node.engine.session.copy()
             trial.settings, trial.checks_schemas = {**self._node.engine.of_system, **settings}, False
             trial.execute(statement)

@@ -189,12 +189,16 @@ def test_sizes_of_values() -> None:
 _ENDLESS = "SELECT SUM((a.range * b.range) % 7) FROM range(100000000) a, range(100000000) b;"
 
 
+async def _nothing() -> dict[str, Any]:
+    return {}
+
+
 def test_a_query_that_takes_too_long_is_stopped() -> None:
     async def test() -> None:
         pool = DuckDbPool(duckdb_queries.Bounds(), seconds_max=0.01)
         for _ in range(AT_ONCE + 1):
             with pytest.raises(SqlError, match=r"no answer within 0\.01 seconds"):
-                await pool.answer(_ENDLESS, {})
+                await pool.answer(_ENDLESS, _nothing)
         await pool.close()
 
     asyncio.run(test())
@@ -203,12 +207,12 @@ def test_a_query_that_takes_too_long_is_stopped() -> None:
 def test_a_query_that_nobody_waits_for_gives_its_place_to_others() -> None:
     async def test() -> None:
         pool = DuckDbPool(duckdb_queries.Bounds())
-        asked = [asyncio.create_task(pool.answer(_ENDLESS, {})) for _ in range(AT_ONCE)]
+        asked = [asyncio.create_task(pool.answer(_ENDLESS, _nothing)) for _ in range(AT_ONCE)]
         while len(pool._running) < AT_ONCE:
             await asyncio.sleep(0)
         for each in asked:
             each.cancel()
-        assert list((await pool.answer("SELECT 1;", {}))[1]) == [[1]]
+        assert list((await pool.answer("SELECT 1;", _nothing))[1]) == [[1]]
         await pool.close()
         assert all(each.cancelled() for each in asked)
 
@@ -218,7 +222,7 @@ def test_a_query_that_nobody_waits_for_gives_its_place_to_others() -> None:
 def test_the_end_of_the_server_stops_queries() -> None:
     async def test() -> None:
         pool = DuckDbPool(duckdb_queries.Bounds())
-        asked = asyncio.create_task(pool.answer(_ENDLESS, {}))
+        asked = asyncio.create_task(pool.answer(_ENDLESS, _nothing))
         while not pool._running:
             await asyncio.sleep(0)
         await pool.close()

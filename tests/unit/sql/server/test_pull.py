@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from headwater.sql.functions import scope
+from headwater.sql.functions.python_functions import Policy
 from headwater.sql.language import tree
 from headwater.sql.language.errors import SqlError
 from headwater.sql.language.parser import parse
@@ -86,6 +88,46 @@ def test_a_limit_alone_goes_by_the_key(keys: list[str], wanted: list[list[Any]])
     ]
     names = [each.split()[0] for each in keys]
     assert plan.answer([[0, 0, 0, 0, *(each[name] for name in names)] for each in given]) == wanted
+
+
+@pytest.mark.parametrize(
+    ("rows", "earliest", "latest"),
+    [
+        ([(3, 2, 0, 2), (2, 1, 0, 1)], 2, 3),  # the row of offset 2 took the place of one that was there first
+        ([(3, 5, 0, 2), (2, 9, 0, 1)], 2, 3),  # whatever times they have
+        ([(1, 4, 0, 1), (2, 9, 0, 0), (3, 5, 1, 0)], 3, 1),  # of several partitions, as a query would read them
+    ],
+)
+def test_aggregates_by_offset_go_by_the_places_of_the_rows(
+    rows: list[tuple[int, ...]], earliest: int, latest: int
+) -> None:
+    """A row that was changed kept the place of its key: LATEST_BY_OFFSET told what another key had before."""
+    text = "SELECT LATEST_BY_OFFSET(a) AS l, EARLIEST_BY_OFFSET(a) AS e, COLLECT_LIST(a) AS c, COUNT(*) AS n FROM t;"
+    ((last, first, everything, count),) = _gathered(text, [[*row, key] for key, row in enumerate(rows)])
+    assert (first, last, everything[0], everything[-1], count) == (earliest, latest, earliest, latest, len(rows))
+
+
+def test_an_aggregate_that_fails_for_a_row_goes_on_with_the_next() -> None:
+    """The answer ended there, though a query that runs goes on."""
+    function = """CREATE FUNCTION m AS $$
+class m:
+    def initial(self): return 0
+    def add(self, state, a: int): return state + 60 // a
+    def result(self, state) -> int: return state
+$$;"""
+    assert _gathered("SELECT m(a) AS x, COUNT(*) AS n FROM t;", [[0, 0, 0, 0, 1], [3, 0, 0, 1, 2]], function) == [
+        [20, 2]
+    ]
+
+
+def _gathered(text: str, rows: list[list[Any]], before: str = "") -> list[list[Any]]:
+    session = Session(functions_allowed=Policy(source=True))
+    session.run(f"{before} CREATE TABLE t (id INT PRIMARY KEY, a INT) WITH (kafka_topic='t', value_format='JSON');")
+    (statement,) = parse(text)
+    assert isinstance(statement, tree.Select)
+    with scope.using(session.catalog.functions, {}, {}):
+        plan = pull.plan(statement.query, session.catalog.find("T"), "T")
+    return plan.answer(rows)
 
 
 _UNLIKE = [  # a DOUBLE, an array, a struct

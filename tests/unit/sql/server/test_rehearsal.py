@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.schemas import SchemaType
 from headwater.sql.formats.registry.port import MemorySchemas
 from headwater.sql.functions import library
@@ -304,6 +304,28 @@ def test_what_fails_when_it_is_carried_out_comes_with_what_was_done_before() -> 
     assert list(node.engine.session.catalog.sources) == ["S"]
 
 
+def test_what_the_brokers_refuse_comes_with_what_was_done_before() -> None:
+    """A policy of the brokers, or a right that is missing, ended the request as if nothing had been carried out."""
+    made = "CREATE STREAM t (v INT) WITH (kafka_topic='t', value_format='JSON', partitions=1);"
+    for refusal, status, code, message in (
+        (KafkaError(ErrorCode.POLICY_VIOLATION, "not so"), 500, 50000, "POLICY_VIOLATION: not so"),
+        (UserError("The registry is away."), 500, 50000, "The registry is away"),
+        (HttpError(403, "User 'ada' is denied CREATE", 40301), 403, 40301, "User 'ada' is denied CREATE"),
+    ):
+        node = _node()
+
+        async def create_topics(_wanted: list[Any], refusal: Exception = refusal) -> dict[str, KafkaError | None]:
+            raise refusal
+
+        node._admin.create_topics = create_topics  # type: ignore[assignment,method-assign,union-attr]
+        text = f"{_S} {made}"
+        answered, answer = _run(node, text)
+        told = {"@type": "statement_error", "error_code": code, "message": message, "statementText": text}
+        assert (answered, answer) == (status, {**told, "entities": answer.get("entities")})
+        assert [each["commandId"] for each in answer["entities"]] == ["stream/`S`/create"]
+        assert _run(node, made) == (status, {"error_code": code, "message": message})  # nothing was done
+
+
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
@@ -334,6 +356,28 @@ def test_what_is_there_already_is_a_warning(statement: str, kind: str) -> None:
     told = f"Cannot add {kind} `S`: A stream with the same name already exists."
     shown = {"@type": "warning_entity", "statementText": statement, "message": told, "warnings": []}
     assert _run(_node(_S), statement) == (200, [shown])
+
+
+@pytest.mark.parametrize("before", ["", "SHOW TABLES; "])
+@pytest.mark.parametrize(
+    "clause",
+    [
+        "(v INT) WITH (kafka_topic='in', value_format='JSON', partitions=3)",
+        "(v INT) WITH (kafka_topic='gone', value_format='JSON')",
+        "(v INT) WITH (kafka_topic='gone', value_format='JSON', partitions=3)",
+        "WITH (kafka_topic='in', value_format='AVRO')",
+        "WITH (kafka_topic='gone', value_format='AVRO', partitions=1)",
+    ],
+)
+def test_what_is_there_already_is_a_warning_whatever_became_of_its_topic(clause: str, before: str) -> None:
+    """A script that had run once failed the second time, where partitions had been added to its topic, or its schema
+    was gone; for a topic that was gone, a new one was made.
+    """
+    node = _node(_S)
+    node.engine.session.schemas = MemorySchemas()
+    status, answer = _run(node, f"{before}CREATE STREAM IF NOT EXISTS s {clause};")
+    assert (status, answer[-1]["@type"]) == (200, "warning_entity"), answer
+    assert cast("Admin", node._admin).replicas == {}
 
 
 @pytest.mark.parametrize(
@@ -479,6 +523,26 @@ def test_a_request_waits_for_the_statement_that_it_comes_behind() -> None:
 def test_the_id_of_a_command_says_what_it_was(word: str) -> None:
     _, (answer,) = _run(_node(_S, _BIG), f"{word} CSAS_BIG_1;")
     assert answer["commandId"] == f"{word}/CSAS_BIG_1/execute"
+
+
+@pytest.mark.parametrize("before", ["", "SHOW TABLES; "])
+def test_a_query_is_named_as_its_id_is_shown(before: str) -> None:
+    """The query of a stream between quotes has its letters in its id: CSAS_bar_1 was told to be no query, as
+    CSAS_BAR_1, unless it was quoted, too.
+    """
+    node = _node(_S, "CREATE STREAM `bar` AS SELECT * FROM s;")
+    _, (shown,) = _run(node, "SHOW QUERIES;")
+    query_id = shown["queries"][0]["id"]
+    assert query_id == "CSAS_bar_1"
+    status, answer = _run(node, f"{before}EXPLAIN {query_id};")
+    assert status == 200, answer
+    assert answer[-1]["queryDescription"]["id"] == query_id
+    for word in ("PAUSE", "RESUME", "TERMINATE"):
+        status, answer = _run(node, f"{before}{word} {query_id};")
+        assert status == 200, answer
+        told = (answer[-1]["statementText"], answer[-1]["commandId"])
+        assert told == (f"{word} `{query_id}`;", f"{word.lower()}/{query_id}/execute")
+    assert node.engine.session.queries == {}
 
 
 def test_a_function_is_described_with_its_arguments() -> None:

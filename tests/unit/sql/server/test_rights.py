@@ -79,6 +79,18 @@ def test_a_running_query_is_its_sinks_owners(session: Session) -> None:
     assert explained == [topic(DESCRIBE, "orders"), topic(DESCRIBE, "big-orders")]
 
 
+def test_a_query_that_is_named_in_other_letters_is_its_sinks_owners_too() -> None:
+    """It would be anybody's: what is not known needs nothing."""
+    session = Session()
+    session.run(CATALOG + "CREATE STREAM `bar` AS SELECT * FROM s;")
+    for text, operation in (("TERMINATE CSAS_bar_1;", ALTER), ("PAUSE CSAS_BAR_1;", ALTER)):
+        statement = parsed(session, text)
+        assert rights.needs(statement, session) == [topic(operation, "bar")]
+        assert rights.telling(statement, session)(topic(operation, "bar")) == "ALTER on the topic of bar"
+    explained = rights.needs(parsed(session, "EXPLAIN CSAS_bar_1;"), session)
+    assert explained == [topic(DESCRIBE, "orders"), topic(DESCRIBE, "bar")]
+
+
 def test_the_plan_says_what_is_written(session: Session) -> None:
     statement = parsed(session, "CREATE STREAM more WITH (KAFKA_TOPIC='m') AS SELECT * FROM s;")
     done = session.copy().execute(statement)

@@ -147,7 +147,7 @@ def _asked(monkeypatch: pytest.MonkeyPatch, text: str, more: str = "") -> tuple[
     node.engine.session.run(more)
     queries: Any = node.row_queries
 
-    async def read(_source: Any, names: list[str], _properties: Any) -> Any:
+    async def read(_source: Any, names: list[str], *_: Any) -> Any:
         if names[0] == "*":
             return (Column("ID", types.INTEGER), Column("N", types.INTEGER)), [[row[4], row[0]] for row in _ROWS]
         assert names == ["`N`", "`ROWTIME`", "`ROWPARTITION`", "`ROWOFFSET`", "`ID`"]

@@ -308,6 +308,34 @@ def test_a_query_does_not_go_on_where_a_terminated_one_of_its_id_was(
     asyncio.run(asyncio.wait_for(scenario(), 60))
 
 
+def test_a_query_that_is_to_end_while_what_was_left_is_cleaned_does_not_begin(
+    runner: QueryRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It restored all its state first, and TERMINATE waited for that."""
+
+    async def scenario() -> None:
+        cleaning, cleaned = asyncio.Event(), asyncio.Event()
+
+        async def clean(self: QueryRunner, name: str) -> None:
+            cleaning.set()
+            await cleaned.wait()
+            self._not_cleaned.discard(name)
+
+        monkeypatch.setattr(QueryRunner, "_clean", clean)
+        runner._not_cleaned.add("q0")
+        query: Any = Query(0, restores=False)
+        await runner.follow({query.id: query}, set())
+        await cleaning.wait()
+        ending = asyncio.create_task(runner.follow({}, set()))
+        await asyncio.sleep(0)
+        cleaned.set()
+        await ending
+        assert not query.app.begun.is_set()
+        await runner.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
 class OldBrokers:
     """An admin client of brokers with what was left of queries, as names."""
 
