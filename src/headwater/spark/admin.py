@@ -10,12 +10,14 @@ from headwater.base.ids import TopicPartition
 from headwater.client.admin import Admin
 from headwater.client.admin.committed import alter_group_offsets
 from headwater.client.errors import BootstrapFailed
+from headwater.client.reactor.kernel import TimedOut
 from headwater.client.session import Session
 from headwater.spark.client_options import shared_settings
 
 T = TypeVar("T")
 
 PATIENCE_MS: Final = 180_000
+TELL_S: Final = 5.0  # for a group: a batch may wait for it
 
 
 def open_admin(bootstrap_servers: str, client: Mapping[str, str], patience_ms: int = PATIENCE_MS) -> Admin:
@@ -31,11 +33,15 @@ async def tell_group(session: Session, group: str, ends: Mapping[TopicPartition,
     """Commits them, so that lag shows in every tool. The offsets that count are Spark's: what fails only warns. Whether
     anything was told.
     """
+    telling = session.kernel.spawn(alter_group_offsets(session, group, ends))
     try:
-        answers = await alter_group_offsets(session, group, ends)
-    except KafkaError as error:
-        sys.stderr.write(f"headwater source: the offsets of group {group!r} were not committed: {error}\n")
+        answers = await session.kernel.within(TELL_S, telling)
+    except (KafkaError, TimedOut) as error:
+        why = f"no answer within {TELL_S:g} s" if isinstance(error, TimedOut) else str(error)
+        sys.stderr.write(f"headwater source: the offsets of group {group!r} were not committed: {why}\n")
         return False
+    finally:
+        telling.cancel()
     for partition, problem in answers.items():
         if problem is not None:
             sys.stderr.write(f"headwater source: group {group!r}: {partition} was not committed: {problem}\n")

@@ -8,7 +8,7 @@ offsets), and one per task. So they hold options only, and open what they need w
 import sys
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from headwater.base.ids import TopicPartition
     from headwater.client.session import Session
     from headwater.spark.serdes.source_plan import TypedColumn
+
+_LEFT_ALONE_S: Final = 30.0  # a group whose coordinator gave no answer
 
 
 class RangePartition(InputPartition):
@@ -93,6 +95,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: stream_offsets.PartitionOffsets | None = None
         self._seen: dict[TopicPartition, LogFacts] | None = None
         self._committed: dict[str, dict[str, int]] | None = None
+        self._tell_group_at = 0.0
         self._moved_at = 0.0
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
@@ -174,11 +177,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         it knows.
         """
         group = self._options.group_id
-        if group is None or done == self._committed:
+        if group is None or done == self._committed or time.monotonic() < self._tell_group_at:
             return None
 
         async def commit(session: "Session") -> None:
             if await tell_group(session, group, stream_offsets.from_tree(done)):
                 self._committed = done
+            else:
+                self._tell_group_at = time.monotonic() + _LEFT_ALONE_S
 
         return commit

@@ -42,7 +42,8 @@ def read_range(options: SourceOptions, wanted: OffsetRange, columns: list[str]) 
             yield batch.select(columns)
         finished = True
     except KafkaError as error:
-        if error.code not in _GONE:
+        is_cut_off = error.code == ErrorCode.REQUEST_TIMED_OUT and reader.log_end(partition) < wanted.end
+        if error.code not in _GONE and not is_cut_off:
             raise
         if loss_matters:
             raise_losses([f"offsets {wanted.start} to {wanted.end} of {partition} cannot be read: {error}"])

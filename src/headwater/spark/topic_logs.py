@@ -22,6 +22,8 @@ from headwater.spark.admin import open_admin, with_retries
 from headwater.spark.offset_options import LogFacts, Position, Times, resolve
 from headwater.spark.options import SourceOptions, Subscription
 
+_LOOKS_AGAIN: Final = 5  # with growing pauses: some three seconds
+
 _GONE: Final = frozenset((ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID))
 
 Facts = dict[TopicPartition, LogFacts]
@@ -80,7 +82,23 @@ class TopicLogs:
         until `accept_topics`; whether one was made anew while nobody looked, before the query was started, cannot be
         told.
         """
-        return with_retries(self.admin, lambda: self._since(begin, meanwhile))
+        found = with_retries(self.admin, lambda: self._since(begin, meanwhile))
+        for attempt in range(_LOOKS_AGAIN):
+            if begin.keys() <= found.keys():
+                break
+            self._pause(attempt)
+            found = with_retries(self.admin, lambda: self._since(begin, None))
+        return found
+
+    def _pause(self, attempt: int) -> None:
+        """Before a look at what the last one did not find: a broker that has just started, or lags behind, says of a
+        topic that it is not there.
+        """
+
+        async def pause(session: Session) -> None:
+            await session.pause(attempt, session.deadline())
+
+        self.admin.run(pause)
 
     def accept_topics(self) -> None:
         """The stream has taken note of what `since` told it last."""

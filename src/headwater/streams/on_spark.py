@@ -165,13 +165,15 @@ class Runtime:
 
     def _run(self, app: "App", state_dir: str | Path, settings: dict[str, Any], *, wait: bool, owned: bool) -> SparkRun:
         if self.is_over:
-            raise UserError("The runtime has been stopped", "it takes no applications any more", "Make another Runtime")
+            raise _is_stopped()
         client = dict(settings.pop("client", None) or {})
         if settings.get("queries") is not None and settings.get("queries_token") is None:
             settings = {**settings, "queries_token": secrets.token_urlsafe(32)}  # slots get it with the program
         chosen = RunSettings(app.brokers, Path(state_dir).absolute(), client=client, **settings)
         program = prepare(app, chosen)
         application = self._slots.run(program, pickled_program(program))
+        if self._supply.stopping.is_set():  # meanwhile: whoever ended it may not have seen the application
+            application.ask_to_stop(_is_stopped())
         started = app.current_run = SparkRun(application, self, owns_runtime=owned)
         if owned:
             self._supply.until_idle = True
@@ -185,6 +187,10 @@ class Runtime:
                 application.join()
                 raise
         return started
+
+
+def _is_stopped() -> UserError:
+    return UserError("The runtime has been stopped", "it takes no applications any more", "Make another Runtime")
 
 
 def run_on_spark(

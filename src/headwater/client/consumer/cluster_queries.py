@@ -28,17 +28,25 @@ class ClusterQueries:
         return {each: answer if answer.offset >= 0 else None for each, answer in found.items()}
 
     async def ends(
-        self, partitions: Iterable[TopicPartition], timeout_ms: int | None, *, earliest: bool
+        self,
+        partitions: Iterable[TopicPartition],
+        timeout_ms: int | None,
+        *,
+        earliest: bool,
+        isolation_level: int | None = None,
     ) -> dict[TopicPartition, int]:
+        """`isolation_level`: the consumer's own, if nothing is said."""
         times = {TopicPartition(*each): EARLIEST if earliest else LATEST for each in partitions}
-        return {each: answer.offset for each, answer in (await self._list_offsets(times, timeout_ms)).items()}
+        found = await self._list_offsets(times, timeout_ms, isolation_level)
+        return {each: answer.offset for each, answer in found.items()}
 
     async def _list_offsets(
-        self, times: Mapping[TopicPartition, int], timeout_ms: int | None
+        self, times: Mapping[TopicPartition, int], timeout_ms: int | None, isolation_level: int | None = None
     ) -> dict[TopicPartition, OffsetAt]:
         session = self._session
         limit_ms = session.settings.api_timeout_ms if timeout_ms is None else timeout_ms
-        asking = session.kernel.spawn(list_offsets(session, times, self._isolation_level, timeout_ms=limit_ms))
+        level = self._isolation_level if isolation_level is None else isolation_level
+        asking = session.kernel.spawn(list_offsets(session, times, level, timeout_ms=limit_ms))
         try:
             answers = await session.kernel.within(limit_ms / 1000, asking)
         except TimedOut:  # an attempt by itself may take as long as a request

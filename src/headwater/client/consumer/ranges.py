@@ -22,7 +22,7 @@ from headwater.client.consumer.record import ConsumerRecord
 from headwater.client.reactor.thread_engine import Engine
 from headwater.client.session import Session
 from headwater.client.settings.common import network, session_settings
-from headwater.client.types import OffsetAt, Topic
+from headwater.client.types import READ_UNCOMMITTED, OffsetAt, Topic
 from headwater.records.columns import Columns
 
 if TYPE_CHECKING:
@@ -65,6 +65,12 @@ class RangeReader:
     def ends(self, partitions: list[TopicPartition], *, earliest: bool) -> dict[TopicPartition, int]:
         """Where the partitions begin, or end; read_committed, before the first open transaction."""
         return self._run(self._core.cluster_queries.ends(partitions, None, earliest=earliest))
+
+    def log_end(self, partition: TopicPartition) -> int:
+        """Where the log ends, whatever transactions are open in it."""
+        queries = self._core.cluster_queries
+        ends = queries.ends([partition], None, earliest=False, isolation_level=READ_UNCOMMITTED)
+        return self._run(ends)[partition]
 
     def topic(self, name: str) -> Topic:
         return self._run(self._core.session.topic(name))
