@@ -24,6 +24,7 @@ from compat.support.quick import lasting
 from headwater.base.errors import UserError
 from headwater.spark.sinks.options import Column, SinkOptions
 from headwater.spark.sinks.postgres import PostgresStore
+from headwater.spark.sinks.postgres_sql import staged_table
 from headwater.spark.sinks.sqlite import SqliteStore
 from headwater.spark.sinks.staging import Attempt, Batch, Store, commit_batch, write_task
 from spark.support.postgres import Postgres, postgres  # noqa: F401
@@ -38,6 +39,7 @@ class Case:
         self._make = make
         self.options = options
         self.ask = ask
+        self.is_sqlite = make is SqliteStore
 
     def store(self, **changes: Any) -> Store:
         store = self._make(replace(self.options, **changes))
@@ -165,13 +167,57 @@ def test_nothing_is_left_lying_about(case: Case) -> None:
     failed = task(store, Batch("q", 1), [2])
     store.discard([failed])
     assert commit_batch(store, [task(store, Batch("q", 1), [3])])
-    if isinstance(store, SqliteStore):
-        assert os.listdir(f"{case.options.place}-staged") == []
-    else:
-        from headwater.spark.sinks.postgres_sql import staged_table
+    assert lying_about(case) == 0
 
-        assert case.ask(f"SELECT count(*) FROM {staged_table(case.options)}") == [(0,)]
-        assert case.ask(f"SELECT count(*) FROM headwater_pieces WHERE sink = '{case.options.sink}'") == [(0,)]
+
+def test_what_nobody_comes_back_for_goes_after_a_week(case: Case) -> None:
+    """What a killed `spark.write`, or a query without its checkpoint, had put aside stayed for ever, and slowed each
+    batch.
+    """
+    store = case.store()
+    for batch in (None, Batch("its checkpoint is gone", 5)):
+        task(store, batch, [1])
+    make_old(case)
+    for batch in (None, Batch("it runs elsewhere", 5)):
+        task(store, batch, [2])
+    assert commit_batch(store, [task(store, None, [3])])
+    assert (case.numbers(), lying_about(case)) == ([3], 2)
+    make_old(case)
+    assert commit_batch(store, [task(store, Batch("q", 0), [4])])
+    assert (case.numbers(), lying_about(case)) == ([3, 4], 0)
+
+
+def make_old(case: Case) -> None:
+    """Of what lies aside, by eight days."""
+    if case.is_sqlite:
+        for each in Path(f"{case.options.place}-staged").iterdir():
+            os.utime(each, (time.time() - 8 * 86400,) * 2)
+        return
+    with psycopg.connect(case.options.place) as connection:
+        older = "UPDATE headwater_pieces SET staged_at = staged_at - interval '8 days' WHERE staged = %s"
+        connection.execute(older, (staged_table(case.options),))
+
+
+def lying_about(case: Case) -> int:
+    """Pieces of one task each."""
+    if case.is_sqlite:
+        return len(os.listdir(f"{case.options.place}-staged"))
+    staged = staged_table(case.options)
+    ((rows, noted),) = case.ask(
+        f"SELECT (SELECT count(*) FROM {staged}), (SELECT count(*) FROM headwater_pieces WHERE staged = '{staged}')"
+    )
+    assert rows == noted
+    return int(noted)
+
+
+def test_pieces_of_an_earlier_version_count_as_put_aside_now(postgres: Postgres) -> None:  # noqa: F811
+    case = postgres_case(postgres)
+    store = case.store()
+    with psycopg.connect(postgres.url) as connection:
+        connection.execute("ALTER TABLE headwater_pieces DROP COLUMN staged_at")
+    before = task(store, Batch("q", 0), [1])
+    assert commit_batch(case.store(), [before])
+    assert case.numbers() == [1]
 
 
 def test_rows_with_keys_replace_each_other(case: Case) -> None:
@@ -238,8 +284,6 @@ def _with_check(case: Case, bad_rows: str) -> Store:
         database.executescript("DROP TABLE results; CREATE TABLE results(n, text, CONSTRAINT luck CHECK (n <> 13))")
         database.close()
     else:
-        from headwater.spark.sinks.postgres_sql import staged_table
-
         with psycopg.connect(case.options.place) as connection:
             table, staged = case.options.table, staged_table(case.options)
             connection.execute(f"DROP TABLE {table}, {staged}".encode())

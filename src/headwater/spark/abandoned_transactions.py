@@ -9,7 +9,7 @@ killed tasks are sure to be gone. A process that ends does not wait for that: it
 Another run of the query may be at work already, in this process or in another. Its transactions have the same names,
 and are told from those of the run that has ended by their time-outs (`writer/run_timeouts`): they are never touched. A
 query that is active again in this session takes care of itself. Owns a thread for each run that has just ended. What
-goes wrong here is said and nothing more: transactions end by their time-out.
+goes wrong in a look is said, and the next look comes all the same; behind the last, transactions end by their time-out.
 """
 
 import atexit
@@ -31,6 +31,7 @@ _WRITABLE: Final = "org.apache.spark.sql.connector.catalog.SupportsWrite"
 _LOOKS_AFTER_S: Final = (0.0, 5.0)  # Spark gives a task that it kills two seconds
 _EXIT_PATIENCE_S: Final = 10.0
 _REPLACED: Final = ("PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", Superseded("").what)
+_NO_MORE_LOOKS: Final = "is not looked for, and ends by its time-out"
 Sink = Callable[[], SinkOptions | None]
 Abandon = Callable[[SinkOptions, str, str, Callable[[], bool]], None]  # of a query the run, unless it runs again
 
@@ -71,7 +72,7 @@ class AbandonedTransactions:
         try:
             sink = self._find(query)
         except Exception as error:  # noqa: BLE001 - a query must not fail for it
-            _say(query, error)
+            _say(query, error, _NO_MORE_LOOKS)
             return
         if sink is not None:
             self._sinks[run] = sink
@@ -94,15 +95,16 @@ class AbandonedTransactions:
 
     def _look(self, query: str, run: str, options: SinkOptions) -> None:
         try:
-            for after_s in self._looks_after_s:
-                is_last = self._leaving.wait(after_s)
-                if self._is_active(query):
-                    return
-                self._abandon(options, query, run, lambda: self._is_active(query))
+            for number, after_s in enumerate(self._looks_after_s, 1):
+                is_last = self._leaving.wait(after_s) or number == len(self._looks_after_s)
+                try:
+                    if self._is_active(query):
+                        return
+                    self._abandon(options, query, run, lambda: self._is_active(query))
+                except Exception as error:  # noqa: BLE001
+                    _say(query, error, _NO_MORE_LOOKS if is_last else "will be looked for again")
                 if is_last:
                     return
-        except Exception as error:  # noqa: BLE001
-            _say(query, error)
         finally:
             self._threads.discard(threading.current_thread())
 
@@ -153,8 +155,6 @@ def _options(execution: Any) -> SinkOptions | None:
         return None  # the query has failed for them, and said so
 
 
-def _say(query: str, error: Exception) -> None:
+def _say(query: str, error: Exception, what_follows: str) -> None:
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-    sys.stderr.write(
-        f"headwater sink: what query {query} has left open is not looked for, and ends by its time-out: {reason}\n"
-    )
+    sys.stderr.write(f"headwater sink: what query {query} has left open {what_follows}: {reason}\n")

@@ -73,12 +73,15 @@ def read_typed_range(
 
     serdes = options.serdes
     assert serdes is not None
+    registry = cached_registry(serdes.registry) if serdes.registry else None
+    decoders = column_decoders(typed, schema, registry)
+    if not decoders:
+        yield from read_range(options, wanted, schema.names)
+        return
     letters = None
     if serdes.dead_letter_topic:
         settings = {**shared_settings(options.client), "bootstrap.servers": options.bootstrap_servers}
         letters = DeadLetterTopic(settings, serdes.dead_letter_topic)
-    registry = cached_registry(serdes.registry) if serdes.registry else None
-    decoders = column_decoders(typed, schema, registry)
     yield from typed_batches(read_range(options, wanted, raw), decoders, serdes, letters, schema.names)
 
 

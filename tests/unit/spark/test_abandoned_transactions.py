@@ -98,6 +98,26 @@ def test_a_query_that_has_ended_is_looked_after_twice() -> None:
     assert Ended().run("q", "a task has failed") == [("q", "run")] * 2
 
 
+def test_a_look_that_fails_does_not_take_the_later_look_with_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """Readers of committed records stood still for 15 minutes, as nobody looked once the killed tasks were gone."""
+    looks: list[str] = []
+
+    def look(_options: SinkOptions, _query: str, run: str, _runs_again: Callable[[], bool]) -> None:
+        looks.append(run)
+        if len(looks) == 1:
+            raise OSError("no broker")
+
+    abandoned = AbandonedTransactions(lambda _query: lambda: OPTIONS, lambda _query: False, look, (0.0, 0.0))
+    abandoned.query_started("q", "run")
+    abandoned.query_terminated("q", "run", "")
+    abandoned.wait(60)
+    assert looks == ["run"] * 2
+    said = capsys.readouterr().err
+    assert "no broker" in said
+    assert "looked for again" in said
+    assert "time-out" not in said
+
+
 def test_a_process_that_ends_looks_once_more_and_does_not_wait_for_the_later_look() -> None:
     """Every driver stayed for five seconds when it had nothing left to do."""
     for looks_before in (0, 1):

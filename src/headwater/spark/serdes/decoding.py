@@ -280,9 +280,11 @@ def decode_batch(
 def column_decoders(
     columns: tuple[TypedColumn, ...], schema: "pa.Schema", registry: AskedRegistry | None
 ) -> dict[str, ColumnDecoder]:
-    """By the name of the column; `schema` is what Spark wants in the end."""
+    """By the name of the column; `schema` is what Spark wants in the end: columns that are not in it have none."""
     made: dict[str, ColumnDecoder] = {}
     for each in columns:
+        if each.format.column not in schema.names:
+            continue
         of_type = schema.field(each.format.column).type
         if each.format.format == "json":
             made[each.format.column] = JsonDecoder(each, of_type, registry)

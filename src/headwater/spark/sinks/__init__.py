@@ -10,7 +10,7 @@ gives, and `commit` is called when all tasks are done. Inside `foreachBatch` the
 query and batch in the task; and Spark takes the output mode update, of tables that are kept up to date, only there.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -29,11 +29,15 @@ def topic_files(path: str) -> "TopicFiles":
     return TopicFiles(path)
 
 
-def starting_offsets(spark: "SparkSession", path: str) -> str:
-    """The option `startingOffsets` for a query whose checkpoint is lost: where the files of `topic_files` end."""
+def starting_offsets(spark: "SparkSession", path: str, partitions: Mapping[str, int] | None = None) -> str:
+    """The option `startingOffsets` for a query whose checkpoint is lost: where the files of `topic_files` end.
+
+    The option must name all partitions. `partitions` says how many each topic has, as in {"clicks": 6}: those that have
+    no file yet are then read from their beginning.
+    """
     from headwater.spark.sinks.files_by_topic import starting_offsets as from_names
 
-    return from_names(spark, path)
+    return from_names(spark, path, partitions)
 
 
 def batch_files(path: str) -> "BatchFiles":

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 from headwater.base.errors import UserError
 from headwater.base.ids import TopicPartition
+from headwater.spark.offset_options import EARLIEST
 
 OFFSET_DIGITS: Final = 10
 STAGING: Final = "_staging"  # Spark's and Hadoop's readers pass over names that begin with an underscore
@@ -96,8 +97,11 @@ def not_yet_in_files(done: Mapping[TopicPartition, int]) -> str | None:
     return f"CASE {topics} ELSE true END"
 
 
-def starting_offsets_json(done: Mapping[TopicPartition, int]) -> str:
-    tree: dict[str, dict[str, int]] = {}
+def starting_offsets_json(done: Mapping[TopicPartition, int], partitions: Mapping[str, int] | None = None) -> str:
+    """`partitions`: how many a topic has; those without a file begin at their earliest offset."""
+    tree = {
+        topic: {str(each): EARLIEST for each in range(count)} for topic, count in sorted((partitions or {}).items())
+    }
     for each in sorted(done):
         tree.setdefault(each.topic, {})[str(each.partition)] = done[each] + 1
     return json.dumps(tree)

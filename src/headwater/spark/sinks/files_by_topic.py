@@ -6,6 +6,7 @@ at any moment, the names tell the next run what is done, whatever became of the 
 left out. One query per directory and topic.
 """
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -74,8 +75,8 @@ class TopicFiles:
         return found
 
 
-def starting_offsets(spark: "SparkSession", path: str) -> str:
-    return file_names.starting_offsets_json(_last_offsets(HadoopFiles(spark), path.rstrip("/")))
+def starting_offsets(spark: "SparkSession", path: str, partitions: Mapping[str, int] | None = None) -> str:
+    return file_names.starting_offsets_json(_last_offsets(HadoopFiles(spark), path.rstrip("/")), partitions)
 
 
 def _last_offsets(files: HadoopFiles, root: str) -> dict[TopicPartition, int]:

@@ -85,6 +85,8 @@ class PostgresStore:
         options = self._options
         cursor.execute(sql.SET_UP_LOCK)
         cursor.execute(sql.TABLES.encode())
+        if cursor.execute(sql.HAS_AGES).fetchone() is None:  # a table of an earlier version; ALTER waits for all others
+            cursor.execute(sql.ADD_AGES)
         cursor.execute(sql.create_table(options).encode())
         cursor.execute(f"SELECT * FROM {quoted_table(options.table)} LIMIT 0".encode())
         there = [column.name for column in cursor.description or ()]
@@ -180,13 +182,17 @@ class PostgresStore:
             )
 
     def _tidy(self, cursor: "psycopg.Cursor[Any]") -> None:
-        """Takes away rows without a piece; by TRUNCATE where nobody else writes, which leaves nothing for VACUUM."""
+        """Takes away rows without a piece; by TRUNCATE where nobody else writes, which leaves nothing for VACUUM.
+
+        Only there do old pieces go: whoever publishes has a lock on the table, and must find the rows it has counted.
+        """
         import psycopg
 
         staged = sql.staged_table(self._options)
         try:
             with cursor.connection.transaction():
                 cursor.execute(f"LOCK TABLE {staged} IN ACCESS EXCLUSIVE MODE NOWAIT".encode())
+                cursor.execute(sql.FORGET_OLD.encode(), (staged,))
                 if not cursor.execute("SELECT 1 FROM headwater_pieces WHERE staged = %s LIMIT 1", (staged,)).fetchone():
                     cursor.execute(f"TRUNCATE {staged}".encode())
                     return

@@ -2,7 +2,7 @@
 
     headwater_progress     (sink, query_id) -> batch_id: how far a query has come in a table
     headwater_bad_rows     rows that the table did not take, with the option badRows=store
-    headwater_pieces       what tasks have put aside: (attempt, piece) -> batch, rows, bad rows; unlogged
+    headwater_pieces       what tasks have put aside: (attempt, piece) -> batch, rows, bad rows, when; unlogged
     headwater_staged_<id>  the rows themselves, with the columns, types and checks of the table; unlogged
 
 The staging table is noted with the shape that the table had when it was made. If that has changed, it is made anew: or
@@ -16,6 +16,7 @@ from hashlib import sha256
 from typing import Final
 
 from headwater.spark.sinks.options import Column, SinkOptions, on_conflict, quoted, quoted_table
+from headwater.spark.sinks.staging import LITTER_KEPT_DAYS
 
 TABLES: Final = """
 CREATE TABLE IF NOT EXISTS headwater_progress(
@@ -26,8 +27,14 @@ CREATE TABLE IF NOT EXISTS headwater_bad_rows(
     stored_at timestamptz NOT NULL DEFAULT now());
 CREATE UNLOGGED TABLE IF NOT EXISTS headwater_pieces(
     attempt text, piece int, staged text NOT NULL, sink text NOT NULL, query_id text, batch_id bigint,
-    "rows" bigint NOT NULL, bad_rows jsonb NOT NULL, PRIMARY KEY (attempt, piece));
+    "rows" bigint NOT NULL, bad_rows jsonb NOT NULL, staged_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (attempt, piece));
 """
+HAS_AGES: Final = """
+SELECT 1 FROM pg_attribute
+WHERE attrelid = 'headwater_pieces'::regclass AND attname = 'staged_at' AND NOT attisdropped
+"""
+ADD_AGES: Final = "ALTER TABLE headwater_pieces ADD COLUMN staged_at timestamptz NOT NULL DEFAULT now()"
 SET_UP_LOCK: Final = "SELECT pg_advisory_xact_lock(7238931)"  # two drivers that make tables at once would clash
 LAST_BATCH: Final = "SELECT batch_id FROM headwater_progress WHERE sink = %s AND query_id = %s"
 BEGIN_PROGRESS: Final = "INSERT INTO headwater_progress VALUES (%s, %s, -1) ON CONFLICT DO NOTHING"
@@ -56,6 +63,7 @@ SELECT concat_ws(E'\\n',
 """
 STAGED_SHAPE: Final = "SELECT obj_description(to_regclass(%s), 'pg_class') WHERE to_regclass(%s) IS NOT NULL"
 FORGET_STAGED: Final = "DELETE FROM headwater_pieces WHERE staged = %s"
+FORGET_OLD: Final = f"{FORGET_STAGED} AND staged_at < now() - interval '{LITTER_KEPT_DAYS} days'"
 
 _TYPES: Final = {
     "boolean": "boolean",

@@ -12,13 +12,14 @@ import contextlib
 import os
 import socket
 import sqlite3
+import time
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.errors import UserError
 from headwater.spark.sinks.options import FAIL, SinkOptions, on_conflict, quoted
-from headwater.spark.sinks.staging import Attempt, Batch, is_done, refuse_skipped
+from headwater.spark.sinks.staging import LITTER_KEPT_DAYS, Attempt, Batch, is_done, refuse_skipped
 
 if TYPE_CHECKING:
     import pyarrow
@@ -171,16 +172,20 @@ class SqliteStore:
         return f"{self._prefix}-{query_id}-{batch_id:010d}-"
 
     def _sweep(self, batch: Batch | None, attempts: Sequence[Attempt]) -> None:
-        """What was published, and what tries of this and earlier batches left. Another process may do the same."""
+        """What was published, what tries of this and earlier batches left, and what is old. Another process may do the
+        same.
+        """
         self.discard(attempts)
-        if batch is None:
-            return
-        mine, limit = f"{self._prefix}-{batch.query_id}-", self._litter_of(batch) + "~"
+        mine = "" if batch is None else f"{self._prefix}-{batch.query_id}-"
+        limit = "" if batch is None else self._litter_of(batch) + "~"
+        old = time.time() - LITTER_KEPT_DAYS * 86400
         with contextlib.suppress(FileNotFoundError):
             for name in os.listdir(self._aside):
-                if name.startswith(mine) and name < limit:
-                    with contextlib.suppress(FileNotFoundError):
-                        os.unlink(os.path.join(self._aside, name))
+                path = os.path.join(self._aside, name)
+                with contextlib.suppress(FileNotFoundError):
+                    is_mine = name.startswith(mine) and name < limit
+                    if is_mine or (name.startswith(f"{self._prefix}-") and os.stat(path).st_mtime < old):
+                        os.unlink(path)
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:

@@ -9,17 +9,20 @@ Spark counts, and writes (Q, N) in the same transaction, unless (Q, N) is there.
 - how the rows are dealt out to tasks does not matter: a batch that was not published left nothing but litter, and may
   come again with another number of partitions, or other rows.
 
-Rows outside of a streaming query have no (Q, N): they are published once, in one transaction.
+Rows outside of a streaming query have no (Q, N): they are published once, in one transaction. What they leave when they
+are killed, and a query that never comes back, is litter that no batch follows: it goes by its age.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from headwater.base.errors import UserError
 
 if TYPE_CHECKING:
     import pyarrow
+
+LITTER_KEPT_DAYS: Final = 7  # what nobody comes back for; no task takes so long
 
 
 class Batch(NamedTuple):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from headwater.base.errors import UserError
 from headwater.base.ids import TopicPartition
+from headwater.spark.offset_options import LogFacts, parse_offsets, resolve
 from headwater.spark.sinks import file_names
 from headwater.spark.sinks.file_names import TopicFile
 
@@ -42,6 +43,17 @@ def test_the_last_end_counts() -> None:
     done = file_names.last_offsets(file.name for file in files)
     assert done == {TopicPartition("t", 0): 19, TopicPartition("t", 1): 3, TopicPartition("u", 0): 5}
     assert json.loads(file_names.starting_offsets_json(done)) == {"t": {"0": 20, "1": 4}, "u": {"0": 6}}
+
+
+def test_partitions_without_files_are_read_from_their_beginning() -> None:
+    """The option was refused, "must name all partitions", where a partition of the topic had no file yet."""
+    done = {TopicPartition("t", 1): 19, TopicPartition("other", 0): 3}
+    made = file_names.starting_offsets_json(done, {"t": 3, "new": 1})
+    assert json.loads(made) == {"t": {"0": -2, "1": 20, "2": -2}, "other": {"0": 4}, "new": {"0": -2}}
+    parsed = parse_offsets("startingOffsets", file_names.starting_offsets_json({TopicPartition("t", 1): 19}, {"t": 2}))
+    facts = {TopicPartition("t", each): LogFacts(5, 30) for each in range(2)}
+    starts = resolve(parsed, facts, "startingOffsets", nothing_so_young_is_latest=False)
+    assert starts == {TopicPartition("t", 0): 5, TopicPartition("t", 1): 20}
 
 
 def test_files_that_overlap_are_told() -> None:
