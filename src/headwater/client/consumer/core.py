@@ -190,6 +190,8 @@ class ConsumerCore:
         else:
             self.subscription.remove(event.partitions)
             self.iteration_buffer.drop(event.partitions)
+            if membership is not None:  # of the last event, commits under way count until the member has left
+                self.commits.order.give_up(event.partitions)
         if membership is not None:
             membership.acknowledge(event)
         self._look_again()
