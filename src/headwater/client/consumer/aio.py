@@ -20,6 +20,7 @@ from headwater.client.consumer.arguments import (
     OffsetsGiven,
     listener_method,
     milliseconds,
+    milliseconds_left,
     offsets_of,
     partitions_of,
 )
@@ -155,13 +156,13 @@ class AsyncConsumer(ConsumerFace):
         """Commits if commits are automatic, leaves the group, closes connections."""
         if self._closed:
             return
-        limit = _CLOSE_TIMEOUT if timeout is None else timeout
+        deadline = time.monotonic() + (_CLOSE_TIMEOUT if timeout is None else timeout)
         try:
             try:
-                await self._last_event()
+                await self._last_event(deadline)
             finally:  # a listener that raises does not keep the consumer in its group
                 try:
-                    await self._engine.run(self._core.close(round(limit * 1000), departure))
+                    await self._engine.run(self._core.close(milliseconds_left(deadline) or 0, departure))
                 finally:
                     await self._call_back()
         finally:
@@ -230,25 +231,25 @@ class AsyncConsumer(ConsumerFace):
             if task.done():
                 self._rebalancing = None
 
-    async def _rebalance(self, event: RebalanceEvent, *, acknowledge: bool) -> None:
+    async def _rebalance(self, event: RebalanceEvent, *, acknowledge: bool, deadline: float | None = None) -> None:
         core = self._core
         membership = core.membership if acknowledge else None
         try:
-            await self._engine.run(core.before_listener(event))
+            await self._engine.run(core.before_listener(event, milliseconds_left(deadline)))
             method = listener_method(core.subscription.listener, event.kind)
             if method is not None:
                 await _called(method(list(event.partitions)))
         finally:
             self._engine.submit(lambda: core.after_listener(event, membership))
 
-    async def _last_event(self) -> None:
+    async def _last_event(self, deadline: float | None = None) -> None:
         self._check_open()
         try:
             await self._rebalanced()
         finally:
             event = self._engine.submit(self._core.stop_membership)
             if event is not None:
-                await self._rebalance(event, acknowledge=False)
+                await self._rebalance(event, acknowledge=False, deadline=deadline)
 
     async def _call_back(self) -> None:
         """All of them; then what the first of them raised is raised."""

@@ -1,5 +1,6 @@
 """What users give to both faces, to what the core takes: partitions, offsets, listeners. No state."""
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -101,3 +102,7 @@ def partitions_of(given: tuple[Any, ...]) -> list[TopicPartition]:
 
 def milliseconds(seconds: float | None) -> int | None:
     return None if seconds is None else max(0, round(seconds * 1000))
+
+
+def milliseconds_left(deadline: float | None) -> int | None:
+    return None if deadline is None else milliseconds(deadline - time.monotonic())

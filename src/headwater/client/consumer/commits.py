@@ -2,7 +2,8 @@
 
 Every commit takes a number. One that waits to be tried again looks, partition by partition, whether a newer commit was
 begun meanwhile: then it is not tried again there, because it would take the group back. A commit carries the
-membership's generation of the moment it is sent. Owned by the core.
+membership's generation of the moment it is sent; so it is not sent for partitions that were given up since it was
+begun. Owned by the core.
 """
 
 from collections import deque
@@ -46,11 +47,12 @@ _MAY_PASS: Final = COORDINATOR_MOVED | {
 
 
 class CommitOrder:
-    """Pure: which commit is the newest of each partition."""
+    """Pure: which commit is the newest of each partition, and which are of a time before it was given up."""
 
     def __init__(self) -> None:
         self._number = 0
         self._newest: dict[TopicPartition, int] = {}
+        self._given_up: dict[TopicPartition, int] = {}  # the last commit before it
 
     def begin(self, partitions: Iterable[TopicPartition]) -> int:
         self._number += 1
@@ -61,6 +63,14 @@ class CommitOrder:
     def still_newest(self, number: int, offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
         """What of a commit may be tried again."""
         return {each: offset for each, offset in offsets.items() if self._newest.get(each, 0) <= number}
+
+    def give_up(self, partitions: Iterable[TopicPartition]) -> None:
+        """They are another member's from here on."""
+        self._given_up.update(dict.fromkeys(partitions, self._number))
+
+    def still_held(self, number: int, offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What of a commit may be sent."""
+        return {each: offset for each, offset in offsets.items() if self._given_up.get(each, 0) < number}
 
 
 class Finished(NamedTuple):
@@ -157,7 +167,7 @@ class Commits:
         attempt = 0
         left = offsets
         while True:
-            code = await self._attempt(group_id, left)
+            code = await self._attempt(group_id, left, number)
             if code == ErrorCode.NONE:
                 self.counters["commits"] += 1
                 return
@@ -169,12 +179,15 @@ class Commits:
             if not left:
                 raise CommitFailed(code, f"group {group_id!r}: a newer commit took its place", superseded=True)
 
-    async def _attempt(self, group_id: str, offsets: dict[TopicPartition, OffsetAndMetadata]) -> ErrorCode:
+    async def _attempt(self, group_id: str, offsets: dict[TopicPartition, OffsetAndMetadata], number: int) -> ErrorCode:
         """One request; the first error in the answer."""
         try:
             broker = await self._session.coordinator(group_id)
             link = await self._session.link(broker, GROUP_CHANNEL)
-            request = self._request(group_id, offsets)  # with the generation of now
+            held = self.order.still_held(number, offsets)
+            if not held:
+                return ErrorCode.ILLEGAL_GENERATION
+            request = self._request(group_id, held)  # with the generation of now
             if request is None:
                 return ErrorCode.UNKNOWN_MEMBER_ID
             response = await link.call(request, wire_commit.OffsetCommitResponse, at_most=_BY_NAME_MAX)

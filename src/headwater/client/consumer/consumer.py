@@ -18,6 +18,7 @@ from headwater.client.consumer.arguments import (
     OffsetsGiven,
     listener_method,
     milliseconds,
+    milliseconds_left,
     offsets_of,
     partitions_of,
 )
@@ -155,15 +156,16 @@ class Consumer(ConsumerFace):
         """Commits if commits are automatic, leaves the group, closes connections. Never takes longer than `timeout`."""
         if self._closed:
             return
-        limit = _CLOSE_TIMEOUT if timeout is None else timeout
+        deadline = time.monotonic() + (_CLOSE_TIMEOUT if timeout is None else timeout)
         with self._entered():
             try:
                 try:
-                    self._last_event()
+                    self._last_event(deadline)
                 finally:  # a listener that raises does not keep the consumer in its group
+                    left_ms = milliseconds_left(deadline) or 0
                     try:
                         with contextlib.suppress(TimedOut):  # whatever did not end in time ends with the connections
-                            self._engine.run(self._core.close(round(limit * 1000), departure), timeout=limit + 1)
+                            self._engine.run(self._core.close(left_ms, departure), timeout=left_ms / 1000 + 1)
                     finally:
                         self._call_back()
             finally:
@@ -201,21 +203,21 @@ class Consumer(ConsumerFace):
                     engine.run(core.wait_for_news(turn.seen, wait))
                 turn = engine.submit(lambda: core.turn(take))
 
-    def _rebalance(self, event: RebalanceEvent, *, acknowledge: bool) -> None:
+    def _rebalance(self, event: RebalanceEvent, *, acknowledge: bool, deadline: float | None = None) -> None:
         core = self._core
         membership = core.membership if acknowledge else None
         try:
-            self._engine.run(core.before_listener(event))
+            self._engine.run(core.before_listener(event, milliseconds_left(deadline)))
             method = listener_method(core.subscription.listener, event.kind)
             if method is not None:
                 method(list(event.partitions))
         finally:
             self._engine.submit(lambda: core.after_listener(event, membership))
 
-    def _last_event(self) -> None:
+    def _last_event(self, deadline: float | None = None) -> None:
         event = self._engine.submit(self._core.stop_membership)
         if event is not None:
-            self._rebalance(event, acknowledge=False)
+            self._rebalance(event, acknowledge=False, deadline=deadline)
 
     def _call_back(self) -> None:
         """All of them; then what the first of them raised is raised."""

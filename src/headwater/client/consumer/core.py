@@ -171,7 +171,8 @@ class ConsumerCore:
 
     # Rebalances, in three steps: before and after the listener, with no lock in between
 
-    async def before_listener(self, event: RebalanceEvent) -> None:
+    async def before_listener(self, event: RebalanceEvent, left_ms: int | None = None) -> None:
+        """`left_ms` is what a consumer that closes has left."""
         if event.kind is RebalanceKind.ASSIGNED:
             self.subscription.add(event.partitions)
             return
@@ -179,7 +180,7 @@ class ConsumerCore:
         for state in states:
             state.held = True
         if event.kind is RebalanceKind.REVOKED and self.settings.auto_commit:
-            await self._commit_before_leaving(states)
+            await self._commit_before_leaving(states, None if left_ms is None else min(left_ms, self._leaving_ms))
 
     def after_listener(self, event: RebalanceEvent, membership: Membership | None) -> None:
         if event.kind is RebalanceKind.ASSIGNED:
@@ -190,6 +191,8 @@ class ConsumerCore:
         else:
             self.subscription.remove(event.partitions)
             self.iteration_buffer.drop(event.partitions)
+            if membership is not None:  # of the last event, commits under way count until the member has left
+                self.commits.order.give_up(event.partitions)
         if membership is not None:
             membership.acknowledge(event)
         self._look_again()
@@ -198,11 +201,16 @@ class ConsumerCore:
         """A commit that fails here is not worth more than a rebalance: others read some records again."""
         leaving = {state.partition for state in states}
         offsets = {each: offset for each, offset in self.positions_to_commit().items() if each in leaving}
-        limit_ms = self.settings.raw.number("session.timeout.ms") // 3 if timeout_ms is None else timeout_ms
+        limit_ms = self._leaving_ms if timeout_ms is None else timeout_ms
         try:
             await self.commits.commit(offsets, timeout_ms=limit_ms)
         except KafkaError:
             self.commits.counters["commit_errors"] += 1
+
+    @property
+    def _leaving_ms(self) -> int:
+        """For the commit before partitions leave."""
+        return self.settings.raw.number("session.timeout.ms") // 3
 
     # Polling
 

@@ -193,7 +193,8 @@ class Producer:
 
     def send_offsets_to_transaction(self, offsets: Mapping[TopicPartition, Any], group_metadata: Any) -> None:
         """Commits a group's offsets with the transaction: the next offset to read of each partition, as a number or as
-        an object with `offset`. The group is a consumer's `group_metadata()`, or a name."""
+        an object with `offset`. The group is a consumer's `group_metadata()`, or a name. If it runs out of time
+        (max.block.ms), the transaction can only be aborted."""
         self._run_transaction(self._transactions.send_offsets(offsets, group_metadata))
 
     def commit_transaction(self) -> None:

@@ -13,7 +13,8 @@ Several threads may call at once. Of `init`, `commit`, `abort` and `prepare` one
 for the same meanwhile shares its outcome. A transaction ends after the offsets that are on their way into it.
 
 An error inside a transaction leaves the abort as the only way on (`TransactionFailed`). Being fenced is the end of the
-producer (`ProducerFenced`). A commit or abort that ran out of time may be called again: the coordinator knows it.
+producer (`ProducerFenced`). A commit or abort that ran out of time may be called again: the coordinator knows it. Of
+offsets that ran out of time nobody knows whether they are in the transaction: it can only be aborted.
 
 Owned by the owner of the kernel; only `state` is read by others.
 """
@@ -36,7 +37,7 @@ from headwater.client.producer.transaction_calls import (
     uses_new_protocol,
 )
 from headwater.client.producer.types import ProducerFenced, TransactionAborted, TransactionFailed
-from headwater.client.reactor.kernel import Future, Task
+from headwater.client.reactor.kernel import Cancelled, Future, Task
 from headwater.client.session import KeyType
 
 if TYPE_CHECKING:
@@ -92,7 +93,8 @@ class TransactionManager:
         self.error: KafkaError | None = None
         self._state = State.NEW
         self._core = core
-        self._started = False  # the coordinator may know of the transaction
+        self._started = False  # the coordinator knows of the transaction
+        self._asked = False  # or may know, by a request whose answer did not come
         self._bump_wanted = False
         self._to_add: dict[PartitionQueue, None] = {}
         self._adding: Task[None] | None = None
@@ -160,6 +162,10 @@ class TransactionManager:
         except KafkaError as error:
             self.failed(error)
             raise self._problem(error) from None
+        except Cancelled:  # out of time: they may come late, and are for this transaction only
+            text = f"the offsets of group {member.group_id!r} were not answered before the call was given up"
+            self.failed(KafkaError(ErrorCode.REQUEST_TIMED_OUT, text))
+            raise
         finally:
             self._sending_offsets.remove(sent)
             sent.resolve(None)
@@ -167,6 +173,7 @@ class TransactionManager:
     async def _send_offsets(self, offsets: Mapping[TopicPartition, Any], member: GroupMember) -> None:
         session = self._core.session
         if not self.uses_new_protocol:
+            self._asked = True
             await add_offsets(session, self.transactional_id, self.identity(), member.group_id)
         self._started = True
         await commit_offsets(
@@ -364,22 +371,9 @@ class TransactionManager:
         if self._adding is not None:
             self._to_add.clear()
             await self._adding
-        if self._started:
-            try:
-                response = await end(
-                    core.session,
-                    self.transactional_id,
-                    *self.identity(),
-                    committed,
-                    new_protocol=self.uses_new_protocol,
-                )
-            except KafkaError as error:
-                self._end_failed(error)
-                raise self._problem(error) from None
-            if response.producer_id >= 0:
-                core.sequences.begin(response.producer_id, response.producer_epoch)
-                self._bump_wanted = False
-            self._started = False
+        if self._started or self._asked:
+            await self._tell_end(committed)
+            self._started = self._asked = False
         if self._bump_wanted or self._lost_a_number():
             await self._take_id(*self.identity())
             self._bump_wanted = False
@@ -388,6 +382,24 @@ class TransactionManager:
                 queue.in_transaction = False
         self.state = State.READY
         self.error = None
+
+    async def _tell_end(self, committed: bool) -> None:
+        try:
+            response = await end(
+                self._core.session,
+                self.transactional_id,
+                *self.identity(),
+                committed,
+                new_protocol=self.uses_new_protocol,
+            )
+        except KafkaError as error:
+            if error.code == ErrorCode.INVALID_TXN_STATE and not self._started:
+                return  # what was asked did not reach it
+            self._end_failed(error)
+            raise self._problem(error) from None
+        if response.producer_id >= 0:
+            self._core.sequences.begin(response.producer_id, response.producer_epoch)
+            self._bump_wanted = False
 
     def _end_failed(self, error: KafkaError) -> None:
         if error.code in _FATAL:
@@ -408,6 +420,7 @@ class TransactionManager:
             while self._to_add and self.state in (State.OPEN, State.PREPARED, State.FLUSHING):
                 queues, self._to_add = list(self._to_add), {}
                 wanted = {TopicPartition(queue.topic.name, queue.partition): queue for queue in queues}
+                self._asked = True
                 codes = await add_partitions(core.session, self.transactional_id, self.identity(), list(wanted))
                 again = False
                 for partition, queue in wanted.items():

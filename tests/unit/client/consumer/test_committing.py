@@ -6,6 +6,7 @@ from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.base.ids import TopicPartition
 from headwater.client.consumer.commits import CommitOrder
 from headwater.client.consumer.errors import CommitFailed
+from headwater.client.consumer.membership.port import RebalanceEvent, RebalanceKind
 from headwater.client.consumer.positions import OffsetAndMetadata
 from headwater.wire.messages.offset_commit import OffsetCommitRequest
 from unit.client.consumer.fake_log import FakeConsumer, FakeLogs, one_broker
@@ -97,6 +98,9 @@ class Member:
     def failed(self, code: ErrorCode, generation: int | None = None) -> None:
         self.told.append((code, generation))
 
+    def acknowledge(self, event: RebalanceEvent) -> None:
+        self.generation += 1
+
 
 def test_a_member_commits_in_its_generation_and_hears_of_refusals() -> None:
     _, logs, consumer = grouped()
@@ -172,6 +176,66 @@ def test_a_commit_that_was_overtaken_says_so() -> None:
     assert isinstance(outcome[1], CommitFailed)
     assert outcome[1].superseded
     assert logs.offsets[P0][0] == 20
+
+
+def delayed_commit(
+    offsets: dict[TopicPartition, int], event: RebalanceEvent, *, breaks: bool = False, acknowledged: bool = True
+) -> tuple[FakeLogs, list[KafkaError | None]]:
+    """An asynchronous commit of generation 3 that is tried again after the event, and what its callback is told."""
+    world, logs, consumer = grouped(enable_auto_commit=False)
+    core = consumer.core
+    core.membership = Member()  # type: ignore[assignment]
+    core.subscription.add([P0, P1])
+    first = [CLOSE] if breaks else []
+    logs.broker.on(OffsetCommitRequest, lambda request: first.pop() if first else logs._commit(request))
+    logs.commit_errors = [] if breaks else [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+    told: list[KafkaError | None] = []
+    given = {each: OffsetAndMetadata(offset) for each, offset in offsets.items()}
+    consumer.do(lambda: core.commit_async(given, lambda _, error: told.append(error)))
+    world.pass_time(0.01)
+    assert len(logs.committed()) == 1
+    world.run(core.before_listener(event))
+    consumer.do(lambda: core.after_listener(event, core.membership if acknowledged else None))
+    logs.offsets[P0] = (200, "", -1)  # by its new owner
+    world.pass_time(2)
+    for finished in core.commits.finished:
+        finished.callback(finished.offsets, finished.error)
+    return logs, told
+
+
+@pytest.mark.parametrize("kind", [RebalanceKind.REVOKED, RebalanceKind.LOST])
+@pytest.mark.parametrize("breaks", [False, True])
+def test_a_commit_is_not_tried_again_for_partitions_that_were_given_up(kind: RebalanceKind, *, breaks: bool) -> None:
+    """It went out in the generation of now, which is valid, and took the group back behind the new owner's offset."""
+    logs, told = delayed_commit({P0: 100}, RebalanceEvent(kind, (P0,)), breaks=breaks)
+    assert logs.offsets[P0][0] == 200
+    assert len(logs.committed()) == 1
+    assert isinstance(told[0], CommitFailed)
+    assert told[0].code == ErrorCode.ILLEGAL_GENERATION
+    assert "another member's" in str(told[0])
+
+
+def test_a_commit_is_tried_again_for_the_partitions_that_stay() -> None:
+    logs, told = delayed_commit({P0: 100, P1: 7}, RebalanceEvent(RebalanceKind.REVOKED, (P0,)))
+    assert {each: offset for each, (offset, _, _) in logs.offsets.items()} == {P0: 200, P1: 7}
+    assert logs.committed()[-1].generation_id_or_member_epoch == 4
+    assert told == [None]
+
+
+def test_a_commit_under_way_counts_until_a_member_that_closes_has_left() -> None:
+    logs, told = delayed_commit({P0: 100}, RebalanceEvent(RebalanceKind.REVOKED, (P0,)), acknowledged=False)
+    assert [each.generation_id_or_member_epoch for each in logs.committed()] == [3, 3]
+    assert told == [None]
+
+
+def test_what_is_committed_after_partitions_were_given_up_counts() -> None:
+    order = CommitOrder()
+    offsets = {P0: OffsetAndMetadata(1), P1: OffsetAndMetadata(1)}
+    assert order.still_held(order.begin(offsets), offsets) == offsets
+    before = order.begin(offsets)
+    order.give_up([P0])
+    assert order.still_held(before, offsets) == {P1: OffsetAndMetadata(1)}
+    assert order.still_held(order.begin(offsets), offsets) == offsets
 
 
 def test_callbacks_wait_for_a_poll() -> None:

@@ -8,6 +8,7 @@ from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.base.ids import TopicPartition
 from headwater.client.producer.transaction_manager import State
 from headwater.client.producer.types import TransactionAborted, TransactionFailed
+from headwater.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from headwater.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from headwater.wire.messages.end_txn import EndTxnRequest
 from headwater.wire.messages.init_producer_id import InitProducerIdRequest
@@ -237,4 +238,67 @@ def test_an_abort_that_cannot_know_whether_a_partition_was_added_takes_a_new_epo
     rig.broker.disconnect()
     rig.world.finish(aborting)
     assert rig.transactions.state is State.READY
-    assert rig.asked()[-1] == "InitProducerId"  # ends what the coordinator has
+    assert rig.asked()[-2:] == ["EndTxn", "InitProducerId"]  # ends what the coordinator has
+
+
+def _give_up_offsets(rig: Coordinated, unanswered: type) -> None:
+    """What max.block.ms, or the end of an asyncio task, does to a call whose answer does not come."""
+    answer = rig.broker._answers[unanswered.KEY]  # type: ignore[attr-defined]
+    rig.broker.on(unanswered, lambda _: HOLD)
+    sending = rig.world.kernel.spawn(rig.transactions.send_offsets({TopicPartition("t", 0): 5}, "group"))
+    rig.world.pass_time(0.1)
+    sending.cancel()
+    rig.world.kernel.run_ready()
+    rig.broker.on(unanswered, answer)
+    rig.broker.disconnect()
+
+
+@pytest.mark.parametrize(
+    ("unanswered", "told"),
+    [
+        (AddOffsetsToTxnRequest, ErrorCode.NONE),
+        (AddOffsetsToTxnRequest, ErrorCode.INVALID_TXN_STATE),  # the coordinator has not heard of the transaction
+        (TxnOffsetCommitRequest, ErrorCode.NONE),
+    ],
+)
+def test_an_abort_after_offsets_that_ran_out_of_time_takes_a_new_epoch(unanswered: type, told: ErrorCode) -> None:
+    """It asked nothing, and the coordinator fenced the producer at transaction.timeout.ms; or offsets that came late
+    stood in the next transaction."""
+    rig = Coordinated(new=False)
+    rig.init()
+    rig.transactions.begin()
+    _give_up_offsets(rig, unanswered)
+    assert rig.transactions.state is State.FAILED
+    rig.codes = {EndTxnRequest: [int(told)]}
+    rig.abort()
+    assert rig.transactions.state is State.READY
+    assert rig.asked()[-2:] == ["EndTxn", "InitProducerId"]  # the id alone would fence whom it is for
+    assert rig.transactions.identity() == (9, 1)
+    rig.transactions.begin()
+    rig.send(b"next")
+    rig.commit()
+
+
+def test_a_transaction_whose_offsets_ran_out_of_time_is_not_committed_without_them(rig: Coordinated) -> None:
+    """The records were committed, and the offsets were not: they were read again, and written twice."""
+    rig.transactions.begin()
+    rig.send(b"v")
+    rig.flush()
+    _give_up_offsets(rig, TxnOffsetCommitRequest)
+    with pytest.raises(TransactionFailed, match="offsets of group 'group'") as failed:
+        rig.commit()
+    assert failed.value.code == ErrorCode.REQUEST_TIMED_OUT
+    rig.abort()
+    assert [each.committed for each in rig.broker.received(EndTxnRequest)] == [False]
+    assert rig.transactions.identity() == (9, 1)
+
+
+def test_a_commit_that_waits_for_offsets_fails_when_they_run_out_of_time(rig: Coordinated) -> None:
+    rig.transactions.begin()
+    sending = _hold_offsets(rig)
+    committing = rig.world.kernel.spawn(rig.transactions.commit())
+    rig.world.pass_time(0.1)
+    sending.cancel()
+    with pytest.raises(TransactionFailed):
+        rig.world.finish(committing)
+    assert "EndTxn" not in rig.asked()
