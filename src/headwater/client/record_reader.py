@@ -17,7 +17,7 @@ from headwater.client.outcomes import all_or_raise
 from headwater.client.positions import AtTime, PartitionOffsets, Window, start_offset, stop_offset
 from headwater.client.session import Session
 from headwater.client.types import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, FetchedRecord
-from headwater.client.visible import visible_records
+from headwater.client.visible import aborted_in, visible_records
 from headwater.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 
 DECOMPRESSED_BYTES_MAX: Final = 256 * 1024 * 1024
@@ -168,9 +168,7 @@ class RecordReader:
         self.high_watermarks[partition] = data.high_watermark
         if not data.records:
             return
-        aborted = None
-        if self._isolation_level == READ_COMMITTED:
-            aborted = [(each.producer_id, each.first_offset) for each in data.aborted_transactions or ()]
+        aborted = aborted_in(data) if self._isolation_level == READ_COMMITTED else None
         position = self.positions[partition]
         seen = visible_records(
             partition, data.records, position, aborted, DECOMPRESSED_BYTES_MAX, self.stops.get(partition)

@@ -150,12 +150,15 @@ class RecordWriter:
         ) -> dict[TopicPartition, tuple[int, int] | KafkaError]:
             return await self._produce(link, {each: encoded[each] for each in partitions})
 
-        answers = all_or_raise(await self._session.per_leader(encoded, ask))
-        for batch in heads.values():
-            if self._producer_id >= 0:
-                sequence = self._sequences.get(batch.partition, 0)
-                self._sequences[batch.partition] = (sequence + len(batch.records)) % _SEQUENCES
-        return [(heads[partition.partition], *answer) for partition, answer in answers.items()]
+        answers = await self._session.per_leader(encoded, ask)
+        for partition, answer in answers.items():
+            if self._producer_id >= 0 and not isinstance(answer, KafkaError):
+                self._move_on(heads[partition.partition])
+        return [(heads[partition.partition], *answer) for partition, answer in all_or_raise(answers).items()]
+
+    def _move_on(self, batch: Batch) -> None:
+        sequence = self._sequences.get(batch.partition, 0)
+        self._sequences[batch.partition] = (sequence + len(batch.records)) % _SEQUENCES
 
     def _encode(self, batch: Batch) -> bytearray:
         if self._producer_id < 0:

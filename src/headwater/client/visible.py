@@ -2,6 +2,7 @@
 `records/visible.py`).
 """
 
+from operator import itemgetter
 from typing import Any, Final
 
 from headwater.base.ids import TopicPartition
@@ -11,8 +12,15 @@ from headwater.records.batch import BatchHeader
 from headwater.records.columns import layout_of
 from headwater.records.visible import Visible, VisibleBatches
 from headwater.records.visible import visible_records as _visible_records
+from headwater.wire.messages.fetch import PartitionData
 
 FETCHED_RECORD: Final = layout_of(FetchedRecord, Header)
+
+
+def aborted_in(data: PartitionData) -> list[tuple[int, int]]:
+    """(producer id, first offset) in offset order: brokers may list them by where their markers are."""
+    listed = [(each.producer_id, each.first_offset) for each in data.aborted_transactions or ()]
+    return sorted(listed, key=itemgetter(1))
 
 
 def visible_records(

@@ -11,9 +11,17 @@ from headwater.client.errors import BootstrapFailed, ConnectionFailed
 from headwater.client.positions import AtTime, Beginning, End, Last, Window
 from headwater.client.record_reader import RecordReader, Span, resolve
 from headwater.client.session import Session
+from headwater.client.types import READ_COMMITTED
 from headwater.records.builder import build_batch
+from headwater.records.control import EndTransactionMarker, build_end_transaction_marker
 from headwater.records.reader import Record
-from headwater.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from headwater.wire.messages.fetch import (
+    AbortedTransaction,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
 from headwater.wire.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
@@ -171,3 +179,37 @@ def test_a_broker_that_stays_away_is_given_up_after_the_api_timeout() -> None:
     assert 55 < broker.now <= 62
     broker.broker.start()
     assert _drain(reader) == [(0, 1)]
+
+
+def _transactional(offset: int, producer_id: int) -> bytes:
+    records = [Record(offset, offset, None, b"gone")]
+    return bytes(build_batch(records, base_offset=offset, producer_id=producer_id, transactional=True))
+
+
+def _abort_marker(offset: int, producer_id: int) -> bytes:
+    marker = EndTransactionMarker(committed=False, coordinator_epoch=0)
+    return bytes(
+        build_end_transaction_marker(marker, producer_id=producer_id, producer_epoch=0, timestamp=1, base_offset=offset)
+    )
+
+
+def test_records_of_aborted_transactions_stay_hidden_however_the_broker_sorts_its_list() -> None:
+    """Apache's lists them by their markers: the tools showed aborted records as if they were committed."""
+    broker = OneBroker({0: 5})
+    data = PartitionData(
+        partition_index=0,
+        high_watermark=5,
+        aborted_transactions=[
+            AbortedTransaction(producer_id=8, first_offset=1),
+            AbortedTransaction(producer_id=7, first_offset=0),
+        ],
+        records=_transactional(0, 7)
+        + _transactional(1, 8)
+        + _abort_marker(2, 8)
+        + _abort_marker(3, 7)
+        + bytes(build_batch([Record(4, 4, None, b"kept")], base_offset=4)),
+    )
+    topic = FetchableTopicResponse(topic_id=topic_id("t"), partitions=[data])
+    broker.broker.on(FetchRequest, lambda _: FetchResponse(responses=[topic]))
+    reader = RecordReader(broker, {P0: Span(0, 5)}, isolation_level=READ_COMMITTED)
+    assert [record.value for record in reader.poll()] == [b"kept"]

@@ -25,7 +25,9 @@ T = TypeVar("T")
 
 
 class OneBroker:
-    """`answers` are given in turn: an error code, 0, or CLOSE after the batch was kept; then 0 for ever."""
+    """`answers` are given in turn: an error code, 0, or CLOSE after the batch was kept; then 0 for ever. `refused` has
+    the error codes of partitions.
+    """
 
     def __init__(self) -> None:
         self.world = FakeWorld()
@@ -33,6 +35,7 @@ class OneBroker:
         self.world.topic("t", 2)
         self.session = self.world.session()
         self.answers: list[Any] = []
+        self.refused: dict[int, int] = {}
         self.batches: list[tuple[int, bytes]] = []
         self.broker.on(ProduceRequest, self._produce)
         self.broker.on(
@@ -56,7 +59,9 @@ class OneBroker:
         if answer is CLOSE:
             return CLOSE
         partitions = [
-            PartitionProduceResponse(index=each.index, error_code=answer, base_offset=offset)
+            PartitionProduceResponse(
+                index=each.index, error_code=self.refused.get(each.index, answer), base_offset=offset
+            )
             for each in topic.partition_data
         ]
         return ProduceResponse(
@@ -81,6 +86,19 @@ def test_a_retry_has_the_sequence_number_of_the_first_attempt() -> None:
     (second,) = writer.write([record(b"b")])
     assert sequences(world) == [(7, 1, 0), (7, 1, 0), (7, 1, 0), (7, 1, 1)]
     assert (first.partition, first.offset, first.timestamp_ms, second.offset) == (0, 2, 1000, 3)
+
+
+def test_a_batch_beside_one_that_was_refused_counts_as_written() -> None:
+    """Its sequence number was used again: a broker takes the next batch for a duplicate, and writes nothing."""
+    world = OneBroker()
+    writer = world.writer()
+    world.refused = {1: int(ErrorCode.MESSAGE_TOO_LARGE)}
+    with pytest.raises(KafkaError, match="t-1"):
+        writer.write([record(b"a"), OutgoingRecord(b"refused", partition=1)])
+    world.refused.clear()
+    writer.write([record(b"b"), OutgoingRecord(b"c", partition=1)])
+    found = [(index, read_header(batch).base_sequence) for index, batch in world.batches]
+    assert sorted(found) == [(0, 0), (0, 1), (1, 0), (1, 0)]
 
 
 def test_a_duplicate_that_the_broker_has_forgotten_the_offset_of_is_no_failure() -> None:

@@ -34,7 +34,8 @@ async def list_group_offsets(
 ) -> dict[TopicPartition, Committed]:
     """What the group has committed, of these partitions or of all; a partition without an offset is not among them.
 
-    `require_stable` waits for offsets that a transaction is about to commit.
+    With `require_stable`, an offset that a transaction is about to commit is UNSTABLE_OFFSET_COMMIT, raised at once: it
+    is for the caller to ask again.
     """
     wanted = None if partitions is None else by_topic(sorted(set(partitions)))
     request = fetch.OffsetFetchRequest(

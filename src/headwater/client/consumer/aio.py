@@ -95,7 +95,11 @@ class AsyncConsumer(ConsumerFace):
         decode = decode if schema is None else {**(decode or {}), "value": schema}
         taker = ArrowTaker(self._core, self._engine.submit, max_records, max_bytes, decode)
         await self._poll(taker.take, timeout)
-        return await self._lookups.answered(taker.batch)
+        try:
+            return await self._lookups.answered(taker.batch)
+        except asyncio.CancelledError:
+            taker.give_back()
+            raise
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
         """Record by record, for ever. `commit` within commits what the iteration has given, not what it holds ready."""

@@ -14,6 +14,7 @@ from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.base.ids import TopicPartition
 from headwater.client.consumer.core import ConsumerCore
 from headwater.client.consumer.errors import RecordDeserializationError
+from headwater.client.serialization.lookups import LookupDeferred
 from headwater.records.arrow import record_batch
 from headwater.records.codec import ColumnBuilder
 from headwater.records.columns import Columns
@@ -80,29 +81,44 @@ class ArrowTaker:
 
     def batch(self) -> "pa.RecordBatch":
         """The rows. A row that cannot be decoded is raised once those before it were given; positions go with it. May
-        be called again when a lookup was deferred.
+        be called again when a lookup was deferred. Whatever else is raised, all rows come again.
         """
         if self._made is None:
             self._made = record_batch(Columns._make(self._builder.finish()))
-        made = self._made
         if not self._decode:
-            return made
+            return self._made
         try:
-            return decoded(made, self._decode)
+            return self._decoded(self._made, self._decode)
+        except LookupDeferred:
+            raise
+        except BaseException:
+            self.give_back()
+            raise
+
+    def give_back(self) -> None:
+        """Nobody got the rows: the next poll takes them again."""
+        made = self._made
+        if made is not None:
+            self._submit(lambda: self._core.rewind(_places(made, 0)))
+
+    def _decoded(self, made: "pa.RecordBatch", decode: "Mapping[str, Decode]") -> "pa.RecordBatch":
+        try:
+            return decoded(made, decode)
         except KafkaError as error:
-            bad = first_bad(made, self._decode)
-            self._submit(lambda: self._core.rewind(_places(made, bad or 0)))
-            if bad:
-                return decoded(made.slice(0, bad), self._decode)
+            bad = first_bad(made, decode)
             if bad is None:
                 raise
+            if bad:
+                before = decoded(made.slice(0, bad), decode)
+                self._submit(lambda: self._core.rewind(_places(made, bad)))
+                return before
             named = _named(made, error)
         rule = self._core.settings.bad_record
         if rule is None:
             raise named
         rule(named)
-        self._submit(lambda: self._core.rewind({named.topic_partition: named.next_offset}))
-        return decoded(made.slice(0, 0), self._decode)
+        self._submit(lambda: self._core.rewind(_places(made, 0) | {named.topic_partition: named.next_offset}))
+        return decoded(made.slice(0, 0), decode)
 
 
 def first_bad(batch: "pa.RecordBatch", decode: "Mapping[str, Decode]") -> int | None:

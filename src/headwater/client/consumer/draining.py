@@ -75,6 +75,7 @@ class Drain:
     def take(self, limit: int) -> list[ConsumerRecord]:
         """Up to `limit` records; none if nothing is buffered."""
         taken: list[ConsumerRecord] = []
+        is_own = False  # a list that came alone is given as it is; it belongs to the fetch
         for state in self._turns():
             while len(taken) < limit and state.buffered:
                 fetch = state.buffered[0]
@@ -88,7 +89,11 @@ class Drain:
                 if given is None:
                     self._finish(state)
                     break
-                taken = taken + given if taken else given
+                if is_own:
+                    taken.extend(given)
+                else:
+                    is_own = bool(taken)
+                    taken = taken + given if taken else given
             if state.buffered:
                 if len(taken) < limit:
                     self._fetcher.enqueue(state)

@@ -22,6 +22,7 @@ from headwater.client.consumer.subscription import Subscription
 from headwater.client.errors import error_for
 from headwater.client.reactor.kernel import Timer
 from headwater.client.session import Session
+from headwater.client.visible import aborted_in
 from headwater.wire.messages.fetch import FetchResponse, PartitionData
 
 
@@ -146,9 +147,7 @@ class FetchAnswers(ABC):
         records = data.records
         if not records:
             return False
-        aborted = None
-        if self.settings.isolation_level == READ_COMMITTED:
-            aborted = [(each.producer_id, each.first_offset) for each in data.aborted_transactions or ()]
+        aborted = aborted_in(data) if self.settings.isolation_level == READ_COMMITTED else None
         self.counters["bytes"] += len(records)
         self.enqueue(state)
         state.add(CompletedFetch(state.partition, records, wanted.offset, aborted, state.stop))

@@ -210,7 +210,11 @@ class TcpStream:
     def _connect_next(self, error: OSError) -> None:
         while self._candidates:
             family, target = self._candidates.popleft()
-            self._socket = opened = self._network.open_socket(family)
+            try:
+                self._socket = opened = self._network.open_socket(family)
+            except OSError as problem:  # no such family on this machine, or no descriptor is left
+                error = problem
+                continue
             code = opened.connect_ex(target)
             if code in _CONNECTING:
                 self._watch(selectors.EVENT_WRITE)

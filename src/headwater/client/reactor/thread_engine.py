@@ -13,6 +13,7 @@ waits for).
 The lock is held whenever kernel state is touched, never while polling.
 """
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Coroutine
@@ -22,6 +23,7 @@ from headwater.client.reactor.kernel import Cancelled, Closed, Kernel, Task, Tim
 from headwater.client.reactor.network import Network
 
 T = TypeVar("T")
+logger = logging.getLogger("headwater.client")
 
 _TICK: Final = 0.05
 _IDLE: Final = 60.0
@@ -195,12 +197,19 @@ class Engine:
     def _take_care(self) -> None:
         with self._condition:
             while not self._closed:
-                if self._polling or self._callers:
-                    self._condition.wait(_IDLE)
-                elif self._patient:
-                    planned = self.kernel.timeout()
-                    self._condition.wait(_TICK if planned is None else min(planned, _TICK))
-                    if not self._polling and not self._callers and not self._closed:
-                        self.kernel.step(0.0)
-                else:
-                    self._poll(_IDLE)
+                try:
+                    self._care()
+                except Exception:
+                    logger.exception("Something in the background failed; the rest goes on")
+                    self._condition.wait(_TICK)  # it may fail again at once
+
+    def _care(self) -> None:
+        if self._polling or self._callers:
+            self._condition.wait(_IDLE)
+        elif self._patient:
+            planned = self.kernel.timeout()
+            self._condition.wait(_TICK if planned is None else min(planned, _TICK))
+            if not self._polling and not self._callers and not self._closed:
+                self.kernel.step(0.0)
+        else:
+            self._poll(_IDLE)

@@ -225,6 +225,25 @@ def test_committed_offsets_in_both_shapes(world: World, version: int) -> None:
     assert world.run(list_group_offsets(world.session(), "g")) == {T0: Committed(5, -1, "m")}
 
 
+def test_offsets_of_an_open_transaction_are_an_error_at_once(world: World) -> None:
+    """It was said that `require_stable` waits for them; whoever asks knows for how long, and what else to do."""
+
+    def answer(_broker: int, request: Any) -> Any:
+        assert request.require_stable
+        partition = offset_fetch.OffsetFetchResponsePartitions(
+            partition_index=0, committed_offset=-1, metadata="", error_code=int(ErrorCode.UNSTABLE_OFFSET_COMMIT)
+        )
+        topics = [offset_fetch.OffsetFetchResponseTopics(name="t", partitions=[partition])]
+        return offset_fetch.OffsetFetchResponse(
+            groups=[offset_fetch.OffsetFetchResponseGroup(group_id="g", topics=topics)]
+        )
+
+    world.on("OffsetFetch", answer)
+    with pytest.raises(KafkaError, match="UNSTABLE_OFFSET_COMMIT: t-0"):
+        world.run(list_group_offsets(world.session(), "g", require_stable=True))
+    assert len([name for _, name in world.asked if name == "OffsetFetch"]) == 1
+
+
 def test_each_partition_has_its_own_outcome(world: World) -> None:
     def committed(_broker: int, request: Any) -> Any:
         assert (request.member_id, request.generation_id_or_member_epoch) == ("", -1)

@@ -1,17 +1,25 @@
 """Columns decoded on the way, limits, and rows that cannot be decoded."""
 
+import asyncio
 import io
 import json
+import threading
 from typing import Any
 
 import fastavro
 import pyarrow as pa
 import pytest
 
-from headwater.base.errors import KafkaError, UserError
+from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.base.ids import TopicPartition
+from headwater.client.consumer.aio import AsyncConsumer
 from headwater.client.consumer.arrow import ArrowTaker, Avro, Json, decode_column, decoded, first_bad
+from headwater.client.consumer.completed_fetch import CompletedFetch
 from headwater.client.consumer.errors import RecordDeserializationError
+from headwater.client.schema_registry import SchemaRegistryError
+from headwater.client.serialization.lookups import looked_up
+from headwater.records.builder import build_batch
+from headwater.records.record import Record
 from unit.client.consumer.fake_log import FakeConsumer, one_broker
 
 P0 = TopicPartition("orders", 0)
@@ -165,6 +173,69 @@ def test_a_row_that_cannot_be_decoded_may_be_skipped() -> None:
     for _ in range(3):
         rows += poll(consumer, {"value": "json"}).column("offset").to_pylist()
     assert rows == [1]
+
+
+def _closed_by_the_registry(_: Any) -> Any:
+    raise SchemaRegistryError("The schema registry did not answer")
+
+
+def _refused(_: Any) -> Any:
+    raise ValueError("of a function of one's own")
+
+
+@pytest.mark.parametrize("decode", [_closed_by_the_registry, _refused])
+def test_rows_whose_decoding_failed_come_again(decode: Any) -> None:
+    """They were gone: nobody got them, and `close` committed the offsets behind them."""
+    consumer = filled(b"a", b"b")
+    with pytest.raises((SchemaRegistryError, ValueError)):
+        poll(consumer, {"value": decode})
+    assert consumer.core.positions_to_commit()[P0].offset == 0
+    assert poll(consumer).column("value").to_pylist() == [b"a", b"b"]
+
+
+def test_rows_come_again_when_another_failure_comes_while_the_bad_one_is_looked_for() -> None:
+    """The rows before the bad one were gone with it."""
+
+    def decode(column: Any) -> Any:
+        if b"bad" in column.to_pylist():
+            raise KafkaError(ErrorCode.INVALID_RECORD, "bad")
+        raise SchemaRegistryError("The schema registry did not answer")
+
+    consumer = filled(b"a", b"bad")
+    with pytest.raises(SchemaRegistryError):
+        poll(consumer, {"value": decode})
+    assert consumer.core.positions_to_commit()[P0].offset == 0
+
+
+def test_rows_that_a_cancelled_poll_has_taken_come_with_the_next_one() -> None:
+    """In asyncio, a poll may be cancelled at any time, also while a schema is asked for: its rows were gone."""
+    asked, answered = threading.Event(), threading.Event()
+
+    def ask() -> None:
+        asked.set()
+        answered.wait(60)
+
+    def decode(column: Any) -> Any:
+        looked_up("schema", ask)
+        return column
+
+    async def play() -> None:
+        async with AsyncConsumer({"bootstrap.servers": "localhost:1"}) as consumer:
+            consumer.assign([P0])
+            state = consumer._core.subscription.states[P0]
+            state.seek(0)
+            data = bytes(build_batch([Record(0, 1000, None, b"a")]))
+            state.add(CompletedFetch(P0, data, 0, None))
+            consumer._core.fetcher.enqueue(state)
+            polling = asyncio.create_task(consumer.poll_arrow(60, decode={"value": decode}))
+            await asyncio.to_thread(asked.wait, 60)
+            polling.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await polling
+            answered.set()
+            assert state.position == 0
+
+    asyncio.run(play())
 
 
 def test_what_an_iteration_holds_ready_comes_as_columns() -> None:

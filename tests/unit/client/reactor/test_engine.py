@@ -1,6 +1,8 @@
 """Who drives the kernel: threads that wait, the caretaker, an asyncio loop. Real sockets, of a listener in the test."""
 
 import asyncio
+import errno
+import os
 import socket
 import threading
 import time
@@ -130,6 +132,41 @@ def test_a_name_that_stands_for_nothing(engine: Engine) -> None:
     assert isinstance(engine.run(wait(owner.closed), PATIENCE_S), socket.gaierror)
 
 
+def test_an_address_of_a_family_that_the_machine_has_not_is_passed_over(
+    engine: Engine, listener: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without IPv6, localhost still stands for ::1 first: nobody tried 127.0.0.1, and a caller got a bare OSError."""
+    open_socket = engine.network.open_socket
+
+    def without_ipv6(family: int) -> socket.socket:
+        if family == socket.AF_INET6:
+            raise OSError(errno.EAFNOSUPPORT, os.strerror(errno.EAFNOSUPPORT))
+        return open_socket(family)
+
+    port = listener.getsockname()[1]
+    found = [(socket.AF_INET6, 1, 6, "", ("::1", port, 0, 0)), (socket.AF_INET, 1, 6, "", ("127.0.0.1", port))]
+    monkeypatch.setattr(engine.network, "open_socket", without_ipv6)
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    owner = Owner()
+    stream = engine.submit(lambda: engine.network.dial(Address("localhost", port), owner, 100))
+    engine.run(wait(owner.connected), PATIENCE_S)
+    engine.submit(stream.close)
+
+
+def test_a_socket_that_cannot_be_made_is_a_connection_that_failed(
+    engine: Engine, listener: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a descriptor left, the caretaker ended, and with it all retries and heartbeats."""
+
+    def full(_: int) -> socket.socket:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(engine.network, "open_socket", full)
+    owner = Owner()
+    engine.submit(lambda: engine.network.dial(address(listener), owner, 100))
+    assert "Too many open files" in str(engine.run(wait(owner.closed), PATIENCE_S))
+
+
 def test_run_gives_up_in_time_and_cancels(engine: Engine) -> None:
     cleaned: list[bool] = []
 
@@ -184,6 +221,19 @@ def test_the_caretaker_drives_while_nobody_waits(engine: Engine) -> None:
 
     engine.submit(lambda: engine.kernel.spawn(background()))
     assert done.wait(PATIENCE_S)
+
+
+def test_the_caretaker_outlives_what_raises_in_it(engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
+    """It ended: nothing in the background ran any more, and nobody was told."""
+
+    def fail() -> None:
+        raise OSError("of a timer")
+
+    done = threading.Event()
+    engine.submit(lambda: engine.kernel.after(0.01, fail))
+    engine.submit(lambda: engine.kernel.after(0.05, done.set))
+    assert done.wait(PATIENCE_S)
+    assert "of a timer" in caplog.text
 
 
 def test_an_earlier_timer_wakes_the_poller(engine: Engine) -> None:
