@@ -99,3 +99,23 @@ def test_a_reference_beside_an_empty_list_of_types_is_what_it_refers_to() -> Non
     third = parse(SchemaType.JSON, closed({"type": [], "$ref": "#/definitions/d"}, definitions=changed))
     assert check(new, [old], CompatibilityLevel.BACKWARD) != []
     assert check(third, [new], CompatibilityLevel.BACKWARD) != []
+
+
+@pytest.mark.parametrize(
+    "components",
+    [
+        {"x": {"type": "object", "properties": [1]}},
+        {"x": {"type": "strnig"}},
+        {"x": {"$ref": "#/components/y", "properties": [1]}, "y": {"type": "string"}},
+        {"x": {"properties": {"b": {"$ref": "#/components/y"}}}, "y": {"allOf": 1}},
+        {"x": {"allOf": [{"$ref": "#/nowhere"}]}},
+    ],
+)
+def test_what_is_referred_to_below_a_keyword_that_nobody_knows_is_checked(components: Any) -> None:
+    """It was registered, and from then on every registration under that subject was 500."""
+    with pytest.raises(SchemaError, match="not a JSON Schema"):
+        parse(SchemaType.JSON, closed({"$ref": "#/components/x"}, components=components))
+
+
+def test_what_refers_to_itself_below_a_keyword_that_nobody_knows_is_checked_once() -> None:
+    parse(SchemaType.JSON, closed({"$ref": "#/components/x"}, components={"x": {"items": {"$ref": "#/components/x"}}}))
