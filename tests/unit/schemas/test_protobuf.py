@@ -4,6 +4,8 @@ The kinds are those that Confluent publishes for its registry; which scalars rea
 language guide.
 """
 
+import base64
+
 import pytest
 from google.protobuf import any_pb2, descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2
 
@@ -295,3 +297,12 @@ def test_imports_that_nobody_knows_are_not_kept() -> None:
     with pytest.raises(SchemaError, match="not among its references"):
         proto(f'{PROTO3} import "nobody/knows.proto";')
     assert well_known.cache_info().currsize == before
+
+
+def test_a_package_does_not_begin_with_a_dot() -> None:
+    """It was taken, and normalized into text that nobody could read."""
+    with pytest.raises(SchemaError, match="a name is wanted"):
+        proto(f"{PROTO3} package .b; message M {{ N n = 1; message N {{ int32 x = 1; }} }}")
+    descriptor = descriptor_pb2.FileDescriptorProto(package=".b", syntax="proto3").SerializeToString()
+    with pytest.raises(SchemaError, match="is not a name"):
+        proto(base64.b64encode(descriptor).decode())
