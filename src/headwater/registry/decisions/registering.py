@@ -157,9 +157,10 @@ def canonical(
     registry: Registry, subject: str, content: SchemaContent, config: Mapping[str, Any], *, normalize: bool
 ) -> Steps[tuple[SchemaContent, ParsedSchema]]:
     """The schema in the form in which it is stored and compared; a reference to the latest version names it. With
-    `validateFields`, one whose names are kept for others is none.
+    `validateFields`, one whose names are kept for others is none. An import is not looked into so far, nor normalized.
     """
-    normalize = normalize or config.get("normalize") is True
+    importing = is_import(mode_in_scope(registry.state, subject))
+    normalize = not importing and (normalize or config.get("normalize") is True)
     if not content.text.strip():
         raise errors.invalid_schema("Empty schema")
     references = []
@@ -173,7 +174,7 @@ def canonical(
             references.append(each)
     content = replace(content, references=tuple(references))
     parsed = yield from registry.parser.parsing(registry.state, subject, content)
-    if validates_fields(registry.rules, config) and not is_import(mode_in_scope(registry.state, subject)):
+    if validates_fields(registry.rules, config) and not importing:
         problem = parsed.name_problem()
         if problem:
             raise errors.invalid_schema(f"Invalid schema of type {content.schema_type}: {problem}")
