@@ -76,15 +76,18 @@ def incompatibilities(
     policy: CompatibilityPolicy = CompatibilityPolicy.STRICT,
 ) -> list[Incompatibility]:
     """Why `reader` cannot read what was written with `writer`. Empty: it can. Raises SchemaError where the schemas are
-    too large to be compared.
+    too large, or too deep, to be compared.
     """
     sides = sides or Sides()
     if reader.schema_type != writer.schema_type:
         message = f"the {sides.reader} schema is {reader.schema_type}, the {sides.writer} schema {writer.schema_type}"
         return [Incompatibility("TYPE_MISMATCH", "/", message)]
-    if policy is CompatibilityPolicy.LENIENT:
-        return reader.lenient_differences(writer, sides)
-    return reader.differences(writer, sides)
+    try:
+        if policy is CompatibilityPolicy.LENIENT:
+            return reader.lenient_differences(writer, sides)
+        return reader.differences(writer, sides)
+    except RecursionError:
+        raise SchemaError("the schemas are too deep to be compared") from None
 
 
 def check(

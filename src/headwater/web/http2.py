@@ -33,6 +33,7 @@ _READ_BYTES: Final = 64 * 1024
 _WINDOW_BYTES: Final = 65_535  # of a stream: what a peer may send before its handler reads
 _ALWAYS_HELD_BYTES: Final = 64 * 1024  # of a connection's streamed bodies, also when all connections hold too much
 _INTERNAL_ERROR: Final = 2  # error codes of RFC 9113
+_REFUSED_STREAM: Final = 7
 _ENHANCE_YOUR_CALM: Final = 11
 _FIELD_BYTES: Final = 32  # that RFC 9113 counts for each header field, beside its name and value
 
@@ -108,7 +109,9 @@ class Http2Connection:
         self._closing = False
 
     def stop_when_idle(self) -> None:
-        """No new requests; those under way are answered, but for bodies that might never end."""
+        """New requests are refused; those under way are answered, but for bodies that might never end. There is no
+        GOAWAY: clients that stand on `h2` take nothing more behind it, not even those answers.
+        """
         self._closing = True
         for each in self._streams.values():
             if each.incoming is not None and each.incoming.is_awaited and each.task is not None:
@@ -176,6 +179,9 @@ class Http2Connection:
                 self._closing = True
 
     def _begin(self, stream_id: int, headers: list[tuple[str, str]]) -> None:
+        if self._closing:
+            self._reset(stream_id, _REFUSED_STREAM)
+            return
         stream = self._streams[stream_id] = _Stream(headers)
         loop = asyncio.get_running_loop()
         stream.patience = loop.call_later(self._limits.receive_timeout_s, self._too_slow, stream_id)

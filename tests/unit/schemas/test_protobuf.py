@@ -4,12 +4,16 @@ The kinds are those that Confluent publishes for its registry; which scalars rea
 language guide.
 """
 
+import base64
+
 import pytest
 from google.protobuf import any_pb2, descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2
 
 from headwater.schemas import CompatibilityLevel, SchemaError, SchemaType, check, incompatibilities, parse
 from headwater.schemas.protobuf import ProtobufSchema
 from headwater.schemas.protobuf.compatibility import COMPATIBLE, changes
+from headwater.schemas.protobuf.types import Message
+from headwater.schemas.protobuf.wellknown import well_known
 
 PROTO3 = 'syntax = "proto3"; '
 
@@ -268,3 +272,37 @@ def test_names_in_services_and_extensions_are_normalized() -> None:
     assert "rpc F (stream .p.M) returns (.p.M);" in written.normalized()
     assert "rpc F (stream M) returns (M);" in written.canonical
     assert proto(written.serialized()).normalized() == written.normalized()
+
+
+def test_a_schema_does_not_change_what_well_known_files_mean_to_others() -> None:
+    """Once somebody had an Any of their own in google.protobuf, an Option of everybody's held that one."""
+    own = "package google.protobuf; message Any { int32 mine = 1; } message Duration { int32 mine = 1; }"
+    proto(f'{PROTO3} import "google/protobuf/type.proto"; import "google/type/datetime.proto"; {own}')
+    other = proto(f'{PROTO3} import "google/protobuf/type.proto"; import "google/type/datetime.proto";')
+    targets = {
+        field.target.full_name: [each.name for each in field.target.fields]
+        for file in other.files.values()
+        for message in file.messages
+        for field in message.fields
+        if isinstance(field.target, Message)
+    }
+    assert targets["google.protobuf.Any"] == ["type_url", "value"]
+    assert targets["google.protobuf.Duration"] == ["seconds", "nanos"]
+
+
+def test_imports_that_nobody_knows_are_not_kept() -> None:
+    """Each path was kept for as long as the process lived."""
+    proto(f'{PROTO3} import "google/protobuf/any.proto";')
+    before = well_known.cache_info().currsize
+    with pytest.raises(SchemaError, match="not among its references"):
+        proto(f'{PROTO3} import "nobody/knows.proto";')
+    assert well_known.cache_info().currsize == before
+
+
+def test_a_package_does_not_begin_with_a_dot() -> None:
+    """It was taken, and normalized into text that nobody could read."""
+    with pytest.raises(SchemaError, match="a name is wanted"):
+        proto(f"{PROTO3} package .b; message M {{ N n = 1; message N {{ int32 x = 1; }} }}")
+    descriptor = descriptor_pb2.FileDescriptorProto(package=".b", syntax="proto3").SerializeToString()
+    with pytest.raises(SchemaError, match="is not a name"):
+        proto(base64.b64encode(descriptor).decode())

@@ -291,6 +291,24 @@ def test_a_stop_lets_a_request_finish() -> None:
     asyncio.run(_on_stage(test))
 
 
+@pytest.mark.parametrize("body", [b"", b"a"])
+def test_a_server_that_stops_refuses_new_requests_and_answers_those_under_way(body: bytes) -> None:
+    """They were taken, and a peer that went on asking kept the server from its end until its time was up."""
+
+    async def test(stage: Stage, client: Client, server: HttpServer, _port: int) -> None:
+        slow = client.ask("GET", "/wait")
+        await client.until(client.ask("POST", "/size", b"a"))
+        stopping = asyncio.create_task(server.stop())
+        await asyncio.sleep(0)
+        assert await client.until_reset(client.ask("POST", "/size", body)) == 7  # REFUSED_STREAM: safe to ask another
+        stage.release.set()
+        await client.until(slow)
+        await stopping
+        assert client.bodies[slow] == b"waited"
+
+    asyncio.run(_on_stage(test))
+
+
 def test_a_header_is_bounded_and_its_host_is_named() -> None:
     async def test(_stage: Stage, client: Client, _server: HttpServer, _port: int) -> None:
         many = client.ask("GET", "/host", more=[(f"x-{each}", "y") for each in range(11)])

@@ -176,10 +176,11 @@ def canonical_rule_set(document: Any) -> dict[str, Any] | None:
                 raise errors.invalid_rule_set(
                     f"The rule {rule['name']!r} is one of the {name}: its mode can only be {allowed}"
                 )
-    names = [rule["name"] for name in _RULE_MODES for rule in result.get(name, ())]
-    for each in names:
-        if names.count(each) > 1:
-            raise errors.invalid_rule_set(f"Found rule with duplicate name {each!r}")
+    names: set[str] = set()
+    for rule in (rule for name in _RULE_MODES for rule in result.get(name, ())):
+        if rule["name"] in names:
+            raise errors.invalid_rule_set(f"Found rule with duplicate name {rule['name']!r}")
+        names.add(rule["name"])
     if document.get("enableAt"):
         result["enableAt"] = utf8(str(document["enableAt"]))
     return result or None

@@ -117,14 +117,27 @@ def already_registered(
         config.get(name) for name in ("defaultMetadata", "overrideMetadata", "defaultRuleSet", "overrideRuleSet")
     )
     has_tags = request.tags_to_add or request.tags_to_remove or request.propagate_tags
-    is_new = has_tags or request.version > 0 or not request.content.text.strip()
+    is_new = has_tags or not request.content.text.strip()
     if extended or is_new or not registry.state.versions(subject):
         return None
+    if request.version > 0:
+        return (yield from _same_version(registry, subject, request, config, normalize=normalize))
     found = yield from lookup(registry, subject, request.content, normalize=normalize, deleted=False)
     if found is None or not _has_id(found, request):
         return None
     is_next = request.version == -1 and found != registry.state.latest(subject)  # an older one, to be the latest again
     return None if is_next else found
+
+
+def _same_version(
+    registry: Registry, subject: str, request: SchemaRequest, config: Mapping[str, Any], *, normalize: bool
+) -> Steps[Version | None]:
+    """The version that the request names, if it is that one, with its id: a copy that is made once more."""
+    there = registry.state.version(subject, request.version)
+    if there is None or there.id != request.id:
+        return None
+    content, _ = yield from canonical(registry, subject, request.content, config, normalize=normalize)
+    return there if _without_empty(content) == there.content else None
 
 
 def lookup(
@@ -157,9 +170,10 @@ def canonical(
     registry: Registry, subject: str, content: SchemaContent, config: Mapping[str, Any], *, normalize: bool
 ) -> Steps[tuple[SchemaContent, ParsedSchema]]:
     """The schema in the form in which it is stored and compared; a reference to the latest version names it. With
-    `validateFields`, one whose names are kept for others is none.
+    `validateFields`, one whose names are kept for others is none. An import is not looked into so far, nor normalized.
     """
-    normalize = normalize or config.get("normalize") is True
+    importing = is_import(mode_in_scope(registry.state, subject))
+    normalize = not importing and (normalize or config.get("normalize") is True)
     if not content.text.strip():
         raise errors.invalid_schema("Empty schema")
     references = []
@@ -173,7 +187,7 @@ def canonical(
             references.append(each)
     content = replace(content, references=tuple(references))
     parsed = yield from registry.parser.parsing(registry.state, subject, content)
-    if validates_fields(registry.rules, config) and not is_import(mode_in_scope(registry.state, subject)):
+    if validates_fields(registry.rules, config) and not importing:
         problem = parsed.name_problem()
         if problem:
             raise errors.invalid_schema(f"Invalid schema of type {content.schema_type}: {problem}")

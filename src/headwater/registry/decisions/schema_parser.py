@@ -1,6 +1,7 @@
 """Parsed schemas, kept for a while: most requests are about a schema that was parsed a moment ago.
 
-The cache is bounded by the text that it holds. `parse` may run in any thread; a lock guards the table only.
+The cache is bounded by what its schemas may hold in memory. `parse` may run in any thread; a lock guards the table
+only.
 """
 
 import threading
@@ -13,7 +14,8 @@ from headwater.registry.state import SchemaContent, State
 from headwater.registry.subjects import beside
 from headwater.schemas import ParsedSchema, SchemaError, SchemaType, parse
 
-_CACHE_CHARACTERS_MAX: Final = 16 * 1024 * 1024
+_CACHE_BYTES_MAX: Final = 256 * 1024 * 1024
+_BYTES_OF_A_CHARACTER: Final = {"AVRO": 12, "PROTOBUF": 50, "JSON": 160}  # at most: in text that is made for it
 _REFERENCES_MAX: Final = 1000
 _REFERENCED_CHARACTERS_MAX: Final = 8 * 1024 * 1024
 
@@ -23,7 +25,7 @@ References = tuple[tuple[str, str], ...]
 class SchemaParser:
     def __init__(self) -> None:
         self._cache: OrderedDict[tuple[str, str, References], ParsedSchema] = OrderedDict()
-        self._cached_characters = 0
+        self._cached_bytes = 0
         self._lock = threading.Lock()
 
     def parse(self, schema_type: str, text: str, references: References = ()) -> ParsedSchema:
@@ -35,13 +37,14 @@ class SchemaParser:
                 self._cache.move_to_end(key)
                 return found
         parsed = parse(SchemaType(schema_type), text, dict(references), stored=True)
+        weight = _weight(key)
         with self._lock:
-            if key not in self._cache:
+            if key not in self._cache and weight <= _CACHE_BYTES_MAX:
                 self._cache[key] = parsed
-                self._cached_characters += _characters(key)
-            while self._cached_characters > _CACHE_CHARACTERS_MAX:
+                self._cached_bytes += weight
+            while self._cached_bytes > _CACHE_BYTES_MAX:
                 old, _ = self._cache.popitem(last=False)
-                self._cached_characters -= _characters(old)
+                self._cached_bytes -= _weight(old)
         return parsed
 
     def parsing(self, state: State, subject: str, content: SchemaContent) -> Steps[ParsedSchema]:
@@ -56,8 +59,9 @@ class SchemaParser:
         return parsed
 
 
-def _characters(key: tuple[str, str, References]) -> int:
-    return 500 + len(key[1]) + sum(len(text) for _, text in key[2])
+def _weight(key: tuple[str, str, References]) -> int:
+    schema_type, text, references = key
+    return 2_000 + _BYTES_OF_A_CHARACTER[schema_type] * (len(text) + sum(len(each) for _, each in references))
 
 
 def resolve(state: State, subject: str, content: SchemaContent) -> References:

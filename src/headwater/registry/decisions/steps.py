@@ -71,7 +71,7 @@ def run_in_place(steps: Steps[T]) -> T:
 
 @dataclass(slots=True)
 class Page:
-    """`offset` and `limit` of a listing; a limit below zero is the default one, and none is above the maximum."""
+    """`offset` and `limit` of a listing; a limit below 1 or above the maximum is the default one."""
 
     offset: int = 0
     limit: int = -1
@@ -79,6 +79,6 @@ class Page:
     max_limit: int = field(default=20000)
 
     def of(self, items: list[T]) -> list[T]:
-        limit = self.default_limit if self.limit < 0 else min(self.limit, self.max_limit)
+        limit = self.limit if 0 < self.limit <= self.max_limit else self.default_limit
         start = max(0, self.offset)
         return items[start : start + limit]

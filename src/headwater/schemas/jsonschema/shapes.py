@@ -2,14 +2,17 @@
 that.
 
 A schema with several such things at once (a type and an enum) is a combination of all of them, and a list of types is a
-combination of any, so that a comparison meets one thing at a time. Shapes are made lazily, once for each schema.
+combination of any, so that a comparison meets one thing at a time. Shapes are made lazily, once for each schema, and
+several threads may ask for them: nobody but their maker sees those that are not complete.
 """
 
+import threading
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from headwater.schemas.json_text import compact_json
 from headwater.schemas.jsonschema.documents import Documents, reference_of
+from headwater.schemas.model import SchemaError
 
 Kind = Literal[
     "any",
@@ -38,6 +41,7 @@ _BY_KEYWORD: Final[tuple[tuple[frozenset[str], Kind], ...]] = (
     (_NUMBER, "number"),
 )
 _CRITERIA: Final = ("allOf", "anyOf", "oneOf")
+_SHAPES_DEEP_MAX: Final = 120  # as deep as a comparison goes
 
 
 @dataclass(eq=False, slots=True)
@@ -64,6 +68,9 @@ class Shapes:
     def __init__(self, documents: Documents) -> None:
         self.documents = documents
         self._made: dict[int, Shape] = {}
+        self._lock = threading.RLock()  # of these two:
+        self._unfinished: dict[int, Shape] = {}
+        self._depth = 0
         self._any = Shape("any", source=True)
         self._never = Shape("never", source=False)
 
@@ -71,11 +78,29 @@ class Shapes:
         node = self._followed(node)
         if isinstance(node, bool):
             return self._any if node else self._never
-        made = self._made.get(id(node))
-        if made is None:
-            made = self._made[id(node)] = Shape("any", node, source=node)
-            self._fill(made, node)
-        return made
+        return self._made.get(id(node)) or self._make(node)
+
+    def _make(self, node: Any) -> Shape:
+        """Shapes contain each other, so all that the outermost one needs are complete together, or none is kept."""
+        with self._lock:
+            found = self._made.get(id(node)) or self._unfinished.get(id(node))
+            if found is not None:
+                return found
+            if self._depth >= _SHAPES_DEEP_MAX:
+                raise SchemaError(
+                    f"the schemas are too deep to be compared: more than {_SHAPES_DEEP_MAX} combined inside each other"
+                )
+            made = self._unfinished[id(node)] = Shape("any", node, source=node)
+            self._depth += 1
+            try:
+                self._fill(made, node)
+                if self._depth == 1:
+                    self._made.update(self._unfinished)
+            finally:
+                self._depth -= 1
+                if self._depth == 0:
+                    self._unfinished.clear()
+            return made
 
     def _followed(self, node: Any) -> Any:
         """A reference with other demands beside it counts as both of them, since draft 2019-09."""
@@ -86,9 +111,9 @@ class Shapes:
     def _demands(self, node: dict[str, Any]) -> bool:
         if isinstance(node.get("$ref"), str) and "definitions" in node and "$defs" not in node:
             return False
-        return any(key in node for key in ("type", "enum", "const", "not", "if", *_CRITERIA)) or any(
-            node.keys() & group for group, _ in _BY_KEYWORD
-        )
+        if node.get("type") or any(key in node for key in ("enum", "const", "not", "if", *_CRITERIA)):
+            return True
+        return any(node.keys() & group for group, _ in _BY_KEYWORD)
 
     def _fill(self, shape: Shape, node: dict[str, Any]) -> None:
         parts = self._typed(node)

@@ -35,19 +35,24 @@ _PATH_LENGTH_MAX: Final = 500
 
 
 def check_document(document: Any, documents: Documents) -> None:
-    """Raise SchemaError where a schema is malformed or refers to nothing. The walk has a list of its own: no
-    recursion.
+    """Raise SchemaError where a schema, or what it refers to, is malformed or refers to nothing. The walk has a list of
+    its own: no recursion.
     """
     pending = [(document, "")]
-    while pending:
-        node, path = pending.pop()
-        if isinstance(node, bool):
+    referred: list[tuple[Any, str]] = []  # later: most of it is met in the document, and has a better path there
+    seen: set[int] = set()
+    while pending or referred:
+        node, path = (pending or referred).pop()
+        if isinstance(node, bool) or id(node) in seen:
             continue
+        seen.add(id(node))
         if not isinstance(node, dict):
             raise _error(path, f"a schema is an object, true or false, not {str(node)[:100]!r}")
         _check_keywords(node, path)
-        if reference_of(node) is not None:
+        reference = reference_of(node)
+        if reference is not None:
             documents.follow(node)
+            referred.append((documents.resolve(node, reference), _below(path, "$ref")))
         pending += [(inner, _below(path, place)) for place, inner in subschemas(node)]
 
 

@@ -42,6 +42,8 @@ def read_file(data: bytes) -> File:
     file = File(
         fields.text(12) or "proto2", package=_dotted(fields.text(2)) if fields.has(2) else "", name=fields.text(1)
     )
+    if file.package.startswith("."):
+        raise SchemaError(f"not a descriptor of a .proto file: the package {file.package[:50]!r} is not a name")
     if file.syntax not in ("proto2", "proto3", "editions"):
         raise SchemaError(f"not a descriptor of a .proto file: the syntax {file.syntax[:50]!r} is not known")
     if file.syntax == "editions":

@@ -84,10 +84,13 @@ class _Parser:
 
     def _type_name(self) -> str:
         first = "." if self._accept(".") else ""
+        return first + self._dotted_name()
+
+    def _dotted_name(self) -> str:
         parts = [self._identifier()]
         while self._accept("."):
             parts.append(self._identifier())
-        return first + ".".join(parts)
+        return ".".join(parts)
 
     def _string(self) -> bytes:
         token = self._take()
@@ -145,7 +148,7 @@ class _Parser:
             keyword = self._identifier()
         match keyword:
             case "package":
-                file.package = self._type_name()
+                file.package = self._dotted_name()
                 self._expect(";")
             case "import":
                 self._import(file)

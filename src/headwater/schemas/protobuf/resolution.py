@@ -23,7 +23,7 @@ from headwater.schemas.protobuf.types import (
     Option,
     all_messages,
 )
-from headwater.schemas.protobuf.wellknown import DESCRIPTOR, META, well_known
+from headwater.schemas.protobuf.wellknown import DESCRIPTOR, META, TEXTS, well_known
 
 Names = dict[str, Message | Enum]
 _ALLOW_ALIAS: Final = 2  # of google.protobuf.EnumOptions
@@ -57,9 +57,6 @@ def resolve(file: File, imported: Mapping[str, File], budget: Budget) -> tuple[d
             where = f"the method {service.name}.{method.name}"
             method.request_full_name = _find(method.request, file.package, known, where).full_name
             method.response_full_name = _find(method.response, file.package, known, where).full_name
-    for path, each in files.items():
-        if path not in imported:
-            _resolve_well_known(each, known)
     if not has_options(file):
         return files, None
     return files, resolve_options(file, _with_options_of_everyone(files), _names_of_options() | known)
@@ -69,21 +66,15 @@ def _with_options_of_everyone(files: dict[str, File]) -> dict[str, File]:
     """Confluent's registry takes its own options without an import, and so do we."""
     if META in files:
         return files
-    _names_of_options()
-    meta = well_known(META)
-    assert meta is not None
-    return {META: meta, **files}
+    return {META: _resolved_well_known(META), **files}
 
 
 @cache
 def _names_of_options() -> Names:
     """`descriptor.proto`, which every file stands on, and Confluent's options."""
     names: Names = {}
-    found = [file for file in (well_known(DESCRIPTOR), well_known(META)) if file is not None]
-    for file in found:
+    for file in (_resolved_well_known(DESCRIPTOR), _resolved_well_known(META)):
         _name_all(file, names)
-    for file in found:
-        _resolve_well_known(file, names)
     return names
 
 
@@ -93,7 +84,9 @@ def _collect_imports(file: File, imported: Mapping[str, File], files: dict[str, 
         path = pending.pop()
         if path in files:
             continue
-        found = imported.get(path) or well_known(path)
+        found = imported.get(path)
+        if found is None and path in TEXTS:
+            found = _resolved_well_known(path)
         if found is None:
             raise SchemaError(
                 f"not a .proto file that stands: it imports {path[:200]!r}, which is not among its references"
@@ -102,14 +95,21 @@ def _collect_imports(file: File, imported: Mapping[str, File], files: dict[str, 
         pending += [each.path for each in found.imports]
 
 
-def _resolve_well_known(file: File, names: Names) -> None:
+@cache
+def _resolved_well_known(path: str) -> File:
+    """A file that all schemas share: its names mean what well-known files define, whoever imports it."""
+    file = well_known(path)
+    files: dict[str, File] = {}
+    names: Names = {}
+    _collect_imports(file, {}, files)
+    for each in (*files.values(), file):
+        _name_all(each, names)
     for message in all_messages(file.messages):
         for field in message.fields:
-            if field.target is None:
-                _resolve_field(field, message.full_name, names)
+            _resolve_field(field, message.full_name, names)
     for extension in file.extensions:
-        if extension.extended is None:
-            _resolve_field(extension, file.package, names)
+        _resolve_field(extension, file.package, names)
+    return file
 
 
 def _name_all(file: File, names: Names) -> None:

@@ -86,10 +86,8 @@ TEXTS: Final = {
 
 
 @cache
-def well_known(path: str) -> File | None:
-    text = TEXTS.get(path)
-    if text is None:
-        return None
-    file = parse_file(text)
+def well_known(path: str) -> File:
+    """One of `TEXTS`."""
+    file = parse_file(TEXTS[path])
     file.name = path
     return file
