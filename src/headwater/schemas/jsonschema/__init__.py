@@ -24,6 +24,10 @@ class JsonSchema(ParsedSchema):
         self.documents = documents  # what its references mean
         self._shapes = Shapes(documents)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Nodes are known by their identity, which they have in this process only."""
+        return _made, (self.document, self.known)
+
     @property
     def canonical(self) -> str:
         return self._canonical
@@ -64,12 +68,16 @@ def parse_json_schema(text: str, references: Mapping[str, ParsedSchema | str]) -
                 known.setdefault(inner_name, document)
         else:
             raise SchemaError(f"the reference {name!r} is not a JSON Schema but {reference.schema_type}")
-    document = parse_json(text)
+    made = _made(parse_json(text), known)
+    check_document(made.document, made.documents)
+    return made
+
+
+def _made(document: Any, known: Mapping[str, Any]) -> JsonSchema:
     documents = Documents()
     documents.add(document, "")
     for name, each in known.items():
         documents.add(each, name)
-    check_document(document, documents)
     return JsonSchema(document, documents, known)
 
 
