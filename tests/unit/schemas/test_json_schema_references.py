@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headwater.schemas import CompatibilityLevel, SchemaError, SchemaType, check, parse
-from headwater.schemas.jsonschema.shapes import Shape, Shapes
+from headwater.schemas.jsonschema.shapes import Shape, _Making
 
 
 def closed(a: Any, **beside: Any) -> str:
@@ -33,10 +33,10 @@ def test_schemas_too_deep_for_the_stack_that_is_left_are_refused(monkeypatch: py
     """It was an internal error (500)."""
     schema = parse(SchemaType.JSON, closed({"type": "string"}))
 
-    def overflows(self: Shapes, shape: Shape, node: dict[str, Any]) -> None:
+    def overflows(self: _Making, shape: Shape, node: dict[str, Any]) -> None:
         raise RecursionError
 
-    monkeypatch.setattr(Shapes, "_fill", overflows)
+    monkeypatch.setattr(_Making, "_fill", overflows)
     with pytest.raises(SchemaError, match="too deep"):
         check(schema, [schema], CompatibilityLevel.BACKWARD)
 
@@ -47,14 +47,14 @@ def test_a_comparison_that_ended_halfway_leaves_nothing_that_counts_as_anything(
     """The first POST of a schema that does not fit gave 422, and the second one 200."""
     old = parse(SchemaType.JSON, closed({"type": "string"}))
     new = parse(SchemaType.JSON, closed({"allOf": [{"type": "integer"}, {"maximum": 3}]}))
-    typed = Shapes._typed
+    typed = _Making._typed
 
-    def fails(self: Shapes, node: dict[str, Any]) -> list[Shape]:
+    def fails(self: _Making, node: dict[str, Any]) -> list[Shape]:
         if "maximum" in node:
             raise SchemaError("no")
         return typed(self, node)
 
-    monkeypatch.setattr(Shapes, "_typed", fails)
+    monkeypatch.setattr(_Making, "_typed", fails)
     with pytest.raises(SchemaError):
         check(new, [old], CompatibilityLevel.BACKWARD)
     monkeypatch.undo()
@@ -66,15 +66,15 @@ def test_two_threads_that_compare_the_same_schemas_find_the_same(monkeypatch: py
     old = parse(SchemaType.JSON, closed({"type": "string"}))
     new = parse(SchemaType.JSON, closed({"type": "integer"}))
     began, may_go_on = threading.Event(), threading.Event()
-    fill = Shapes._fill
+    fill = _Making._fill
 
-    def slowly(self: Shapes, shape: Shape, node: dict[str, Any]) -> None:
+    def slowly(self: _Making, shape: Shape, node: dict[str, Any]) -> None:
         if node.get("type") == "integer" and not began.is_set():
             began.set()
             may_go_on.wait(10)
         fill(self, shape, node)
 
-    monkeypatch.setattr(Shapes, "_fill", slowly)
+    monkeypatch.setattr(_Making, "_fill", slowly)
     found: list[list[str]] = []
     threads = [
         threading.Thread(target=lambda: found.append(check(new, [old], CompatibilityLevel.BACKWARD))) for _ in range(2)

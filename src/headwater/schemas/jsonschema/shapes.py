@@ -6,7 +6,6 @@ combination of any, so that a comparison meets one thing at a time. Shapes are m
 several threads may ask for them: nobody but their maker sees those that are not complete.
 """
 
-import threading
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -68,41 +67,26 @@ class Shapes:
     def __init__(self, documents: Documents) -> None:
         self.documents = documents
         self._made: dict[int, Shape] = {}
-        self._lock = threading.RLock()  # of these two:
-        self._unfinished: dict[int, Shape] = {}
-        self._depth = 0
         self._any = Shape("any", source=True)
         self._never = Shape("never", source=False)
 
     def of(self, node: Any) -> Shape:
-        node = self._followed(node)
+        node = self.followed(node)
+        found = self.known(node)
+        if found is not None:
+            return found
+        making = _Making(self)
+        making.of(node)
+        for identity, shape in making.made.items():
+            self._made.setdefault(identity, shape)  # another thread may have been first: there is one of each
+        return self._made[id(node)]
+
+    def known(self, node: Any) -> Shape | None:
         if isinstance(node, bool):
             return self._any if node else self._never
-        return self._made.get(id(node)) or self._make(node)
+        return self._made.get(id(node))
 
-    def _make(self, node: Any) -> Shape:
-        """Shapes contain each other, so all that the outermost one needs are complete together, or none is kept."""
-        with self._lock:
-            found = self._made.get(id(node)) or self._unfinished.get(id(node))
-            if found is not None:
-                return found
-            if self._depth >= _SHAPES_DEEP_MAX:
-                raise SchemaError(
-                    f"the schemas are too deep to be compared: more than {_SHAPES_DEEP_MAX} combined inside each other"
-                )
-            made = self._unfinished[id(node)] = Shape("any", node, source=node)
-            self._depth += 1
-            try:
-                self._fill(made, node)
-                if self._depth == 1:
-                    self._made.update(self._unfinished)
-            finally:
-                self._depth -= 1
-                if self._depth == 0:
-                    self._unfinished.clear()
-            return made
-
-    def _followed(self, node: Any) -> Any:
+    def followed(self, node: Any) -> Any:
         """A reference with other demands beside it counts as both of them, since draft 2019-09."""
         if isinstance(node, dict) and reference_of(node) is not None and not self._demands(node):
             return self.documents.follow(node)
@@ -114,6 +98,30 @@ class Shapes:
         if node.get("type") or any(key in node for key in ("enum", "const", "not", "if", *_CRITERIA)):
             return True
         return any(node.keys() & group for group, _ in _BY_KEYWORD)
+
+
+class _Making:
+    """Of the shapes that one needs which contain each other: they are complete together, or none is kept."""
+
+    def __init__(self, shapes: Shapes) -> None:
+        self.made: dict[int, Shape] = {}
+        self._shapes, self._documents = shapes, shapes.documents
+        self._depth = 0
+
+    def of(self, node: Any) -> Shape:
+        node = self._shapes.followed(node)
+        found = self._shapes.known(node) or self.made.get(id(node))
+        if found is not None:
+            return found
+        if self._depth >= _SHAPES_DEEP_MAX:
+            raise SchemaError(
+                f"the schemas are too deep to be compared: more than {_SHAPES_DEEP_MAX} combined inside each other"
+            )
+        made = self.made[id(node)] = Shape("any", node, source=node)
+        self._depth += 1
+        self._fill(made, node)
+        self._depth -= 1
+        return made
 
     def _fill(self, shape: Shape, node: dict[str, Any]) -> None:
         parts = self._typed(node)
@@ -139,7 +147,7 @@ class Shapes:
             parts.append(Shape("condition", node, source=[node["if"], node.get("then"), node.get("else")]))
         reference = reference_of(node)
         if reference is not None:
-            parts.append(self.of(self.documents.resolve(node, reference)))
+            parts.append(self.of(self._documents.resolve(node, reference)))
         if len(parts) == 1:
             only = parts[0]
             shape.kind, shape.integer, shape.criterion, shape.parts = (
