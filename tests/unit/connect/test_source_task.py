@@ -5,7 +5,6 @@ The producer is in memory, and threads wait for events alone.
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -312,14 +311,15 @@ class Acknowledged(SourceTask):
     """Gives nothing more until it knows that what it gave has arrived, like a session of a message queue."""
 
     def __init__(self) -> None:
-        self.polls, self.open, self.done = 0, list[object](), threading.Event()
+        self.polls, self.open = 0, list[object]()
+        self.done, self._end = threading.Event(), threading.Event()
 
     def start(self, props: Mapping[str, str]) -> None: ...
 
     def poll(self) -> list[SourceRecord] | None:
         if self.open or self.polls == 3:
             self.done.set()
-            time.sleep(0.01)
+            assert self._end.wait(PATIENCE_S)
             return None
         self.polls += 1
         self.open.append(f"v{self.polls}")
@@ -329,7 +329,8 @@ class Acknowledged(SourceTask):
         del metadata
         self.open.remove(record.value)
 
-    def stop(self) -> None: ...
+    def stop(self) -> None:
+        self._end.set()
 
 
 def test_a_plugin_is_told_what_has_arrived_before_the_next_poll(producer: MemoryProducer) -> None:
